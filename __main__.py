@@ -1,0 +1,5 @@
+"""`python -m coalmine` is the same as `coalmine`."""
+
+from .audit.cli import main
+
+main()

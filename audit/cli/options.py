@@ -1,0 +1,72 @@
+"""Options and output that mean the same in every command."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from ...foundation import InputError
+
+T = TypeVar("T")
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print machine-readable JSON on standard output, nothing else.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks; errors still show.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Reproduce a run to the byte. With a seed the run is for reproduction, not for privacy; "
+        "without one, coins and noise take fresh entropy from the operating system.",
+    ),
+]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps …")]
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def remark(text: str, quiet: bool = False) -> None:
+    """One line on standard error, where it disturbs neither --json nor a pipe."""
+    if not quiet:
+        typer.echo(text, err=True)
+
+
+def torch_device(name: str) -> Any:
+    """The torch device of that name, checked to be usable on this machine. Errors: InputError."""
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--device {name!r} cannot be used here ({reason}): try --device cpu") from None
+    return device
+
+
+def progress(items: Iterable[T], total: int, what: str, quiet: bool = False) -> Iterator[T]:
+    """A progress bar on a terminal, one line a minute elsewhere, nothing when quiet."""
+    if quiet:
+        yield from items
+        return
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
+
+        yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
+        return
+    last = time.monotonic()
+    for done, item in enumerate(items, start=1):
+        yield item
+        if time.monotonic() - last >= 60:
+            last = time.monotonic()
+            remark(f"{what}: {done} of {total}")

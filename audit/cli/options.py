@@ -14,9 +14,7 @@ from ...foundation import InputError
 
 T = TypeVar("T")
 
-Json = Annotated[
-    bool, typer.Option("--json", help="Print machine-readable JSON on standard output, nothing else.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON on standard output, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks; errors still show.")]
 Seed = Annotated[
     int | None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -51,20 +52,35 @@ def torch_device(name: str) -> Any:
     return device
 
 
-def progress(items: Iterable[T], total: int, what: str, quiet: bool = False) -> Iterator[T]:
-    """A progress bar on a terminal, one line a minute elsewhere, nothing when quiet."""
+@contextmanager
+def stepper(total: int, what: str, quiet: bool = False) -> Iterator[Callable[[], None]]:
+    """Hands out advance(): a progress bar on a terminal, one line a minute elsewhere, nothing when quiet."""
     if quiet:
-        yield from items
+        yield lambda: None
         return
     if sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import track
+        from rich.progress import Progress
 
-        yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda: bar.advance(task)
         return
-    last = time.monotonic()
-    for done, item in enumerate(items, start=1):
-        yield item
+    done, last = 0, time.monotonic()
+
+    def advance() -> None:
+        nonlocal done, last
+        done += 1
         if time.monotonic() - last >= 60:
             last = time.monotonic()
             remark(f"{what}: {done} of {total}")
+
+    yield advance
+
+
+def progress(items: Iterable[T], total: int, what: str, quiet: bool = False) -> Iterator[T]:
+    """`stepper` around a loop: yields the items, one advance after each."""
+    with stepper(total, what, quiet) as advance:
+        for item in items:
+            yield item
+            advance()

@@ -254,7 +254,7 @@ def _clipped_sum(
     norms = torch.stack([g.flatten(2).square().sum(2) for g in gradients.values()]).sum(0).sqrt()  # (K, b)
     if not torch.isfinite(norms).all():
         raise InputError(
-            f"an example's gradient in step {step} is not finite: lower the learning_rate, or check the data and the model"
+            f"an example's gradient in step {step} is not finite: lower learning_rate, or check the data and the model"
         )
     weight = mask * (clipping_norm / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp(max=1.0)
     return torch.cat([torch.einsum("kb,kbp->kp", weight, g.flatten(2)) for g in gradients.values()], dim=1)

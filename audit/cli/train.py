@@ -1,0 +1,102 @@
+"""`coalmine train`: DP-SGD on data + member canaries, for those who have no trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...foundation import InputError
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(
+    epilog="Example: coalmine train --data digits --model mlp --canaries runs/a/canaries.safetensors "
+    "--coins runs/a/coins.json --steps-per-epoch 10 --epochs 20 --noise-multiplier 2 --clipping-norm 1 "
+    "--learning-rate 0.5 --output runs/a"
+)
+def train(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; the same command resumes it.")],
+    steps_per_epoch: Annotated[int, typer.Option(help="M: optimiser steps in one epoch.")],
+    epochs: Annotated[int, typer.Option(help="E: epochs.")],
+    learning_rate: Annotated[float, typer.Option(help="Step size of SGD.")],
+    data: Annotated[
+        str, typer.Option(help="digits, cifar10:ROOT, imagefolder:DIR, table.csv, arrays.npz …")
+    ] = "digits",
+    model: Annotated[
+        str, typer.Option(help="mlp, cnn, cnn-137k, wrn16-4, torchvision:NAME or package.module:function.")
+    ] = "mlp",
+    canaries: Annotated[Path | None, typer.Option(help="canaries.safetensors; with --coins.")] = None,
+    coins: Annotated[Path | None, typer.Option(help="coins.json: which canaries are members.")] = None,
+    noise_multiplier: Annotated[
+        float, typer.Option(help="Noise on the SUM of clipped gradients, divided by --clipping-norm. 0: no noise.")
+    ] = 0.0,
+    clipping_norm: Annotated[
+        float | None, typer.Option(help="Clip each example's gradient to this norm. Left out: plain SGD, not private.")
+    ] = None,
+    sampler: Annotated[
+        str, typer.Option(help="random_allocation, fixed_bins, poisson, fixed_size or full_batch.")
+    ] = "random_allocation",
+    momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = 0.0,
+    augmentation: Annotated[str, typer.Option(help="none or flip_shift (images).")] = "none",
+    seed: Seed = None,
+    device: Device = "cpu",
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model with DP-SGD (or plain SGD) on the data and the member canaries.
+
+    Writes checkpoint.safetensors, initial.safetensors and run.json into --output. Interrupted, it loses at most one
+    epoch: the same command goes on.
+    """
+    if (canaries is None) != (coins is None):
+        raise InputError("--canaries and --coins go together: give both, or neither for a run without canaries")
+    from ...canaries import CanarySet, Coins
+    from ..training.data import load_data
+    from ..training.models import build_model
+    from ..training.run import train_run, training_rows
+    from ..training.settings import TrainingSettings
+
+    canary_set = CanarySet.load(canaries) if canaries else None
+    drawn = Coins.load(coins) if coins else None
+    where = torch_device(device)
+    source = load_data(data)
+    rows = training_rows(source, canary_set, drawn)
+    settings = TrainingSettings(
+        steps_per_epoch=steps_per_epoch,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        public_size=rows.expected_size,
+        noise_multiplier=noise_multiplier,
+        clipping_norm=clipping_norm,
+        sampler=sampler,
+        momentum=momentum,
+        augmentation=augmentation,
+    )
+    if seed is not None:
+        remark("seeded: this run is for reproduction, not for privacy", quiet)
+    shape, classes = source.x.shape[1:], len(source.classes)
+    with stepper(epochs, "training", quiet) as advance:
+        record = train_run(
+            output,
+            source,
+            lambda s: build_model(model, shape, classes, s),
+            model,
+            settings,
+            canary_set,
+            drawn,
+            seed,
+            where,
+            on_epoch=lambda _: advance(),
+        )
+    if json_output:
+        print_json(record)
+        return
+    test = record["test_accuracy"]
+    typer.echo(f"trained {record['epochs_done']} epochs of {source.name} with {sampler}; files in {output}")
+    typer.echo(
+        f"accuracy: training rows {record['train_accuracy']:.3f}, test {'none' if test is None else format(test, '.3f')}"
+    )

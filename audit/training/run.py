@@ -1,0 +1,233 @@
+"""One audited training run in one folder: data + member canaries -> checkpoint, resumable, with its record.
+
+| file in the folder | holds |
+|---|---|
+| run.json | what was run, for the audit to hold against the claim; `finished` is false until the end |
+| initial.safetensors | the weights before training: reference of the "difference" score |
+| training_state.safetensors | weights, momentum, seed: secret, since the seed gives the noise; gone at the end |
+| checkpoint.safetensors | the trained weights |
+
+Interrupting a run loses at most the epoch that was under way; the same call goes on and gives the same bits as an
+unbroken run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ... import __version__
+from ...canaries import CanarySet, Coins
+from ...canaries.coins import commit
+from ...canaries.inject import remaining_rows
+from ...canaries.tensor_file import pack, unpack
+from ...foundation import InputError, fresh_seed, read_json, write_bytes, write_json
+from .data import Data
+from .engine import BuildModel, Stack, initial_stack, train_epochs
+from .settings import TrainingSettings
+
+RUN, INITIAL, STATE, CHECKPOINT = (
+    "run.json",
+    "initial.safetensors",
+    "training_state.safetensors",
+    "checkpoint.safetensors",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Every row that may be trained on: natural rows whose source is no canary, then all m canaries.
+
+    x (N, ...), y (N,), membership (N,) bool: natural rows always, canaries by their coins; natural is how many rows
+    come before the canaries.
+    expected_size is the public number for the divisor: natural rows + m/2, the same whatever the coins say.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    membership: np.ndarray
+    natural: int
+    expected_size: float
+
+
+def training_rows(data: Data, canaries: CanarySet | None = None, coins: Coins | None = None) -> TrainingRows:
+    """Errors: InputError where canaries, coins and data do not belong together."""
+    if canaries is None or coins is None:
+        if canaries is not None or coins is not None:
+            raise InputError("canaries and coins go together: give both, or neither for a run without canaries")
+        return TrainingRows(data.x, data.y, np.ones(len(data.y), dtype=bool), len(data.y), float(len(data.y)))
+    coins.check(canaries)
+    if canaries.x.shape[1:] != data.x.shape[1:]:
+        raise InputError(f"canaries have shape {canaries.x.shape[1:]}, the records of {data.name} {data.x.shape[1:]}")
+    if canaries.y.max() >= len(data.classes):
+        raise InputError(
+            f"a canary has label {int(canaries.y.max())}, {data.name} has the classes 0…{len(data.classes) - 1}"
+        )
+    if canaries.data_fingerprint and canaries.data_fingerprint != data.fingerprint:
+        raise InputError(
+            f"the canaries were crafted from other data ({canaries.data_fingerprint[:12]}…) than {data.name} "
+            f"({data.fingerprint[:12]}…): their source rows cannot be taken out; craft them from this data"
+        )
+    stay = remaining_rows(canaries, len(data.y))
+    return TrainingRows(
+        np.concatenate([data.x[stay], canaries.x]),
+        np.concatenate([data.y[stay], canaries.y]),
+        np.concatenate([np.ones(int(stay.sum()), dtype=bool), coins.member]),
+        int(stay.sum()),
+        float(stay.sum()) + len(canaries) / 2,
+    )
+
+
+def train_run(
+    output: str | Path,
+    data: Data,
+    build: BuildModel,
+    model_name: str,
+    settings: TrainingSettings,
+    canaries: CanarySet | None = None,
+    coins: Coins | None = None,
+    seed: int | None = None,
+    device: str | torch.device = "cpu",
+    on_epoch: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Train, or go on with, the run in `output`; returns the content of run.json.
+
+    Without a seed all randomness starts from the operating system's entropy. on_epoch hears how many epochs are
+    done. Errors: InputError when the folder holds another run, or anything does not fit, before training starts.
+    """
+    output = Path(output)
+    rows = training_rows(data, canaries, coins)
+    record = _record(data, model_name, settings, canaries, coins)
+    earlier = _earlier(output, record, seed)
+    if earlier is not None and earlier["finished"]:
+        return earlier
+    stack = _start(output, build, seed, earlier, device)
+    if earlier is None:
+        write_bytes(output / INITIAL, _weights(stack))
+        _save_state(output, stack)
+        write_json(output / RUN, record)
+    x, y = torch.as_tensor(rows.x).to(device), torch.as_tensor(rows.y).to(device)
+    for _ in train_epochs(stack, x, y, rows.membership[None], settings):
+        _save_state(output, stack)
+        write_json(output / RUN, record | {"epochs_done": stack.epochs_done})
+        if on_epoch:
+            on_epoch(stack.epochs_done)
+    model = stack.modules()[0]
+    record |= {
+        "epochs_done": stack.epochs_done,
+        "finished": True,
+        # of the natural rows alone: a figure that the coins have no part in beyond the model itself
+        "train_accuracy": accuracy(model, x[: rows.natural], y[: rows.natural]),
+        "test_accuracy": accuracy(
+            model, torch.as_tensor(data.x_test).to(device), torch.as_tensor(data.y_test).to(device)
+        ),
+    }
+    write_bytes(output / CHECKPOINT, _weights(stack))
+    write_json(output / RUN, record)
+    (output / STATE).unlink()
+    return record
+
+
+def accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 1024) -> float | None:
+    """Share of rows that the model labels right; None where there are no rows."""
+    if len(y) == 0:
+        return None
+    right = 0
+    with torch.no_grad():
+        for start in range(0, len(y), batch):
+            logits = model(x[start : start + batch])
+            label = (logits.reshape(-1) > 0).long() if logits.shape[-1] == 1 else logits.argmax(-1)
+            right += int((label == y[start : start + batch]).sum())
+    return right / len(y)
+
+
+def _record(
+    data: Data, model_name: str, settings: TrainingSettings, canaries: CanarySet | None, coins: Coins | None
+) -> dict[str, Any]:
+    """run.json before the first epoch. Nothing in it depends on the coins but their commitment."""
+    return {
+        "mechanism": settings.mechanism(),
+        "clipping_norm": settings.clipping_norm,
+        "divisor": settings.divisor,
+        "divisor_is_public": True,
+        "epochs_done": 0,
+        "finished": False,
+        "settings": settings.record(),
+        "model": {"name": model_name, "input_shape": list(data.x.shape[1:]), "classes": len(data.classes)},
+        "data": data.name,
+        "data_fingerprint": data.fingerprint,
+        "canaries_sha256": canaries.sha256 if canaries else None,
+        "commitment": commit(coins)["coins_sha256"] if coins else None,
+        "versions": {"coalmine": __version__, "python": platform.python_version(), "torch": torch.__version__},
+    }
+
+
+def _identity(record: dict[str, Any]) -> dict[str, Any]:
+    """What must be equal for a folder to hold the same run."""
+    changing = ("epochs_done", "finished", "train_accuracy", "test_accuracy", "versions")
+    return {key: value for key, value in json.loads(json.dumps(record)).items() if key not in changing}
+
+
+def _earlier(output: Path, record: dict[str, Any], seed: int | None) -> dict[str, Any] | None:
+    if not (output / RUN).exists():
+        return None
+    earlier = read_json(output / RUN, "run record")
+    known, wanted = _identity(earlier) if isinstance(earlier, dict) else {}, _identity(record)
+    different = sorted(key for key in wanted if known.get(key) != wanted[key])
+    if different:
+        raise InputError(
+            f"--output {str(output)!r} holds another run, which differs in {', '.join(different)}: "
+            "choose another folder, or delete this one"
+        )
+    if earlier.get("finished"):
+        done = (output / CHECKPOINT).exists()
+        if not done:
+            raise InputError(f"{str(output / RUN)!r} says finished and its {CHECKPOINT} is missing: delete the folder")
+        return earlier
+    return earlier if (output / STATE).exists() else None
+
+
+def _start(
+    output: Path, build: BuildModel, seed: int | None, earlier: dict[str, Any] | None, device: str | torch.device
+) -> Stack:
+    if earlier is None:
+        return initial_stack(build, [fresh_seed() if seed is None else seed], device)
+    tensors, metadata = unpack(output / STATE, "training state")
+    stored = int(metadata["seed"])
+    if seed is not None and seed != stored:
+        raise InputError(f"--seed {seed} is not the seed that the unfinished run in {str(output)!r} began with")
+    stack = initial_stack(build, [stored], device)
+    stack.theta.copy_(torch.from_numpy(tensors["theta"]))
+    stack.velocity.copy_(torch.from_numpy(tensors["velocity"]))
+    for name, buffer in stack.buffers.items():
+        buffer.copy_(torch.from_numpy(tensors[f"buffer.{name}"]))
+    stack.epochs_done = int(metadata["epochs_done"])
+    return stack
+
+
+def _save_state(output: Path, stack: Stack) -> None:
+    tensors = {"theta": stack.theta, "velocity": stack.velocity}
+    tensors |= {f"buffer.{name}": buffer for name, buffer in stack.buffers.items()}
+    metadata = {
+        "seed": str(stack.seeds[0]),
+        "epochs_done": str(stack.epochs_done),
+        "warning": "secret: the seed gives the noise away",
+    }
+    write_bytes(output / STATE, pack({name: t.cpu().numpy() for name, t in tensors.items()}, metadata))
+
+
+def _weights(stack: Stack) -> bytes:
+    """The state dict of the one model in the stack, as safetensors. Tied weights are written once a name."""
+    state = stack.modules()[0].state_dict()
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in state.items()}
+    fingerprint = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values())).hexdigest()
+    return pack(arrays, {"content_sha256": fingerprint, "coalmine_version": __version__})

@@ -95,8 +95,6 @@ def train(
     if json_output:
         print_json(record)
         return
-    test = record["test_accuracy"]
+    shown = {name: record[f"{name}_accuracy"] for name in ("train", "test")}
     typer.echo(f"trained {record['epochs_done']} epochs of {source.name} with {sampler}; files in {output}")
-    typer.echo(
-        f"accuracy: training rows {record['train_accuracy']:.3f}, test {'none' if test is None else format(test, '.3f')}"
-    )
+    typer.echo("accuracy: " + ", ".join(f"{name} {v:.3f}" for name, v in shown.items() if v is not None))

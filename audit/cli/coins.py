@@ -1,0 +1,66 @@
+"""coalmine coins: draw and commit membership."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...foundation import InputError
+from .options import Json, Quiet, Seed, print_json, remark
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command()
+def coins(
+    canaries: Annotated[Path, typer.Argument(help="The frozen canary set.")],
+    out: Annotated[Path, typer.Option("--out", help="Secret until scores exist.")] = Path("coins.json"),
+    commitment: Annotated[Path, typer.Option("--commitment", help="Public: the hash of the coins file.")] = Path(
+        "commitment.json"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing coins file.")] = False,
+    seed: Seed = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Draw one fair coin a canary, before training, and commit to the result.
+
+    Publish or time-stamp the commitment before you train; keep the coins to yourself until the scores exist.
+
+    Example: coalmine coins canaries.safetensors --out coins.json --commitment commitment.json
+    """
+    from ...canaries import draw_coins
+    from ...canaries.coins import save_commitment
+    from ...canaries.stored import load_canaries
+
+    if out.resolve() == commitment.resolve():
+        raise InputError(
+            f"--out and --commitment are both {str(out)!r}: the coins are secret, the commitment is public"
+        )
+    if out.exists() and not force:
+        raise InputError(
+            f"--out {str(out)!r} exists: a run may depend on these coins; name another file or use --force"
+        )
+    frozen = load_canaries(canaries)
+    drawn = draw_coins(frozen, seed)
+    drawn.save(out)
+    save_commitment(drawn, commitment)
+    if seed is not None:
+        remark("A seed was given: these coins are for reproduction, not for privacy.", quiet)
+    members = int(drawn.member.sum())
+    if members in (0, len(drawn)):
+        remark(f"All {len(drawn)} coins fell on one side: this run can show nothing. Use more canaries.", quiet)
+    record = {
+        "coins": str(out),
+        "commitment": str(commitment),
+        "canaries": len(drawn),
+        "canaries_sha256": drawn.canaries_sha256,
+        "seeded": seed is not None,
+    }
+    if json:
+        print_json(record)
+    else:
+        typer.echo(f"{out}: {len(drawn)} coins for set {drawn.canaries_sha256[:12]}…; commitment in {commitment}")
+        remark("Publish the commitment before training; keep the coins secret until the scores exist.", quiet)

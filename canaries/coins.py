@@ -1,0 +1,139 @@
+"""Coins: which canaries are members. Drawn after the set is frozen, before training, kept secret until scores exist.
+
+Each of the m coins is fair and independent of everything (Steinke, Nasr, Jagielski, arXiv 2305.08846); the number of
+members is therefore random, and an unlucky draw is never drawn again: that would bias it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..foundation import InputError, numpy_stream, read_json, sha256_of_bytes, sha256_of_file, write_bytes, write_json
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+NOTE = "Proves that membership preceded training only if this file was published or time-stamped before training."
+
+
+class FrozenSet(Protocol):
+    """A canary set of any kind."""
+
+    def __len__(self) -> int: ...
+    @property
+    def sha256(self) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Coins:
+    """member (m,) bool; nonce 256 bits in hex, which hides the coins behind their commitment; the hash of the set
+    they were drawn for; created in ISO 8601, or None for a seeded draw, which is for reproduction only."""
+
+    member: np.ndarray
+    nonce: str
+    canaries_sha256: str
+    created: str | None
+
+    def __post_init__(self) -> None:
+        member = np.asarray(self.member)
+        if member.dtype != np.bool_ or member.ndim != 1 or len(member) < 2:
+            raise InputError(f"coins need at least 2 flags in one row, got {member.dtype} of shape {member.shape}")
+        for name, value in (("nonce", self.nonce), ("canaries_sha256", self.canaries_sha256)):
+            if not isinstance(value, str) or not _SHA256.fullmatch(value):
+                raise InputError(f"coins {name} must be 64 lower-case hex digits, got {value!r}")
+        if self.created is not None and not isinstance(self.created, str):
+            raise InputError(f"coins created must be a date or null, got {self.created!r}")
+        member = member.copy()
+        member.setflags(write=False)
+        object.__setattr__(self, "member", member)
+
+    def __len__(self) -> int:
+        return len(self.member)
+
+    def check(self, canaries: FrozenSet) -> None:
+        """Errors: InputError unless these coins were drawn for exactly this set."""
+        if canaries.sha256 != self.canaries_sha256 or len(canaries) != len(self):
+            raise InputError(
+                f"coins were drawn for the canary set {self.canaries_sha256[:12]}… with {len(self)} canaries, this set "
+                f"is {canaries.sha256[:12]}… with {len(canaries)}: use the set the coins were drawn for"
+            )
+
+    def to_bytes(self) -> bytes:
+        """The bytes of coins.json: what the commitment hashes."""
+        record = {
+            "nonce": self.nonce,
+            "canaries_sha256": self.canaries_sha256,
+            "member": [int(flag) for flag in self.member],
+            "created": self.created,
+        }
+        return (json.dumps(record) + "\n").encode("utf-8")
+
+    def save(self, path: str | Path) -> None:
+        write_bytes(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Coins:
+        """Errors: InputError that names the file and the entry that is wrong."""
+        what = f"coins file {str(path)!r}"
+        record = read_json(path, "coins file")
+        if not isinstance(record, dict):
+            raise InputError(f"{what} must hold a JSON object, got {type(record).__name__}")
+        missing = {"nonce", "canaries_sha256", "member", "created"} - set(record)
+        if missing:
+            raise InputError(f"{what} lacks {', '.join(sorted(missing))}: was it written by `coalmine coins`?")
+        member = record["member"]
+        if not isinstance(member, list) or any(type(flag) is not int or flag not in (0, 1) for flag in member):
+            raise InputError(f"{what}: member must be a list of 0 and 1")
+        try:
+            return cls(np.array(member, dtype=bool), record["nonce"], record["canaries_sha256"], record["created"])
+        except InputError as error:
+            raise InputError(f"{what}: {error}") from None
+
+
+def draw_coins(canaries: FrozenSet, seed: int | None = None) -> Coins:
+    """One fair, independent coin a canary.
+
+    Without a seed: the operating system's entropy. With one: the same coins and nonce every time, for reproduction;
+    anyone who knows the seed knows the members. Errors: InputError for fewer than 2 canaries.
+    """
+    m = len(canaries)
+    if m < 2:
+        raise InputError(f"the canary set has {m} canary: at least 2 are needed to tell members from non-members")
+    if seed is None:
+        bits = np.unpackbits(np.frombuffer(secrets.token_bytes(-(-m // 8)), dtype=np.uint8))[:m]
+        return Coins(bits.astype(bool), secrets.token_hex(32), canaries.sha256, datetime.now(UTC).isoformat("T"))
+    stream = numpy_stream(seed, "coins")
+    member = stream.random(m) < 0.5
+    return Coins(member, stream.bytes(32).hex(), canaries.sha256, None)
+
+
+def commit(coins: Coins) -> dict[str, Any]:
+    """The content of commitment.json: public, tells nothing of the coins, binds to every bit of them."""
+    return {
+        "coins_sha256": sha256_of_bytes(coins.to_bytes()),
+        "canaries_sha256": coins.canaries_sha256,
+        "canaries": len(coins),
+        "created": coins.created,
+        "note": NOTE,
+    }
+
+
+def save_commitment(coins: Coins, path: str | Path) -> None:
+    write_json(path, commit(coins))
+
+
+def verify_commitment(coins_path: str | Path, commitment_path: str | Path) -> None:
+    """Errors: InputError unless the coins file is, byte for byte, the one that was committed to."""
+    record = read_json(commitment_path, "commitment file")
+    coins = Coins.load(coins_path)
+    committed = record.get("coins_sha256") if isinstance(record, dict) else None
+    if not isinstance(committed, str) or not _SHA256.fullmatch(committed):
+        raise InputError(f"commitment file {str(commitment_path)!r} holds no coins_sha256 of 64 hex digits")
+    if sha256_of_file(coins_path) != committed or record.get("canaries_sha256") != coins.canaries_sha256:
+        raise InputError(f"coins file {str(coins_path)!r} is not the one that {str(commitment_path)!r} commits to")

@@ -1,0 +1,48 @@
+"""`coalmine canaries` at the command line."""
+
+import json
+
+import pytest
+
+from coalmine.audit.cli import main
+from coalmine.canaries import CanarySet
+
+
+def run(capsys, *arguments):
+    code = 0
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as error:
+        code = error.code or 0
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("method", ["random", "mislabelled", "noise", "blank"])
+def test_craft_writes_a_set_made_from_the_data(tmp_path, capsys, method):
+    out = tmp_path / "c.safetensors"
+    arguments = ["canaries", "craft", "--data", "digits", "--method", method, "--count", 30, "--out", out, "--seed", 1]
+    code, text, _ = run(capsys, *arguments, "--json")
+    canaries = CanarySet.load(out)
+    assert code == 0
+    assert json.loads(text) == {"canaries": str(out), "method": method, "count": 30, "sha256": canaries.sha256}
+    assert canaries.x.shape == (30, 1, 8, 8) and canaries.value_range == (0.0, 1.0) and canaries.classes == 10
+    before = out.read_bytes()
+    run(capsys, *arguments)
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--method", "magic"], "unknown: use one of"),
+        (["--count", "0"], "count"),
+        (["--count", "999999", "--method", "random"], "999999"),
+        (["--data", "nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, options, says):
+    code, out, err = run(capsys, "canaries", "craft", "--data", "digits", "--out", tmp_path / "c", *options)
+    assert code == 2 and out == "" and says in err
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert not (tmp_path / "c").exists()

@@ -151,7 +151,7 @@ def _encode(name: str, labels: np.ndarray, classes: tuple[str, ...] | None) -> t
                 f"labels must be 0 … {len(classes) - 1}"
             )
     if len(classes) < 2:
-        raise InputError(f"data {name!r} holds one class only ({classes[0]!r}): at least two are needed")
+        raise InputError(f"data {name!r} holds one class only ({', '.join(classes)}): at least two are needed")
     return y.reshape(-1).astype(np.int64), classes
 
 

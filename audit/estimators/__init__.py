@@ -1,1 +1,77 @@
+"""What scores prove: lower bounds on epsilon, p-values of claims, and metrics with intervals. numpy and scipy only.
 
+Validity classes: A needs fair coins only; B also that the curve is the claimed one; C that errors are independent
+(one canary per training, or declared); Bayesian needs a prior; none is not a bound.
+"""
+
+from .attack_accuracy import accuracy_epsilon, accuracy_lower_bound, accuracy_p_value
+from .clopper_pearson import clopper_pearson_epsilon
+from .exact_tail import exact_tail_epsilon, exact_tail_mu, exact_tail_p_value
+from .f_dp import (
+    f_dp_epsilon,
+    f_dp_epsilons,
+    f_dp_p_value,
+    f_dp_p_values,
+    gaussian_family_epsilon,
+    gaussian_family_mu,
+)
+from .gaussian_dp import gaussian_delta, gaussian_epsilon
+from .gaussian_mu import gaussian_mu, gaussian_mu_epsilon
+from .grid import grid_epsilon, grid_gaussian_epsilon, grid_mu, grid_p_value
+from .guesses import guess_by_sign, guess_grid, order_guesses
+from .jeffreys import jeffreys_epsilon
+from .joint_beta import joint_beta_epsilon
+from .one_run import one_run_epsilon, one_run_p_value
+from .rates import clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
+from .roc import (
+    Roc,
+    TprAtFpr,
+    auc,
+    auc_interval,
+    best_balanced_accuracy,
+    positive_predictive_value,
+    roc_curve,
+    tpr_at_fpr,
+)
+
+__all__ = [
+    "Roc",
+    "TprAtFpr",
+    "accuracy_epsilon",
+    "accuracy_lower_bound",
+    "accuracy_p_value",
+    "auc",
+    "auc_interval",
+    "best_balanced_accuracy",
+    "clopper_pearson",
+    "clopper_pearson_epsilon",
+    "clopper_pearson_lower",
+    "clopper_pearson_upper",
+    "exact_tail_epsilon",
+    "exact_tail_mu",
+    "exact_tail_p_value",
+    "f_dp_epsilon",
+    "f_dp_epsilons",
+    "f_dp_p_value",
+    "f_dp_p_values",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_family_epsilon",
+    "gaussian_family_mu",
+    "gaussian_mu",
+    "gaussian_mu_epsilon",
+    "grid_epsilon",
+    "grid_gaussian_epsilon",
+    "grid_mu",
+    "grid_p_value",
+    "guess_by_sign",
+    "guess_grid",
+    "jeffreys_epsilon",
+    "joint_beta_epsilon",
+    "one_run_epsilon",
+    "one_run_p_value",
+    "order_guesses",
+    "positive_predictive_value",
+    "roc_curve",
+    "tpr_at_fpr",
+]

@@ -1,0 +1,90 @@
+"""Privacy auditing with one training run: Steinke, Nasr, Jagielski 2023, arXiv:2305.08846, Theorem 5.2. Class A.
+
+Of m canaries, each a member by its own fair coin, r are guessed and v guesses are right. If training is
+(epsilon, delta)-DP in one canary, the right guesses are stochastically below W + F with W ~ Bin(r, q),
+q = e^epsilon/(1 + e^epsilon), F >= 0 and E[F] <= 2 m delta, so that
+
+    P[V >= v] <= beta + 2 m delta max_{1<=i<=v} P[v > W >= v - i]/i,     beta = P[W >= v].
+
+It holds for any training algorithm and any dependence between canaries, if the rule that chose which canaries to
+guess, and how, saw the output but not the coins.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import betainc, expit, logit
+
+from ...foundation import InputError
+from .rates import clopper_pearson_lower
+
+LARGEST_EPSILON = 200.0
+
+
+def one_run_p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: float = 0.0) -> float:
+    """The largest probability of `correct` or more right guesses under any (epsilon, delta)-DP training."""
+    check_counts(correct, guesses, canaries)
+    check_delta(delta)
+    if not 0 <= epsilon < math.inf:
+        raise InputError(f"epsilon must be a finite number of at least 0, got {epsilon!r}")
+    return _p_value(correct, guesses, canaries, epsilon, delta)
+
+
+def one_run_epsilon(correct: int, guesses: int, canaries: int, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """Lower bound on epsilon at the given delta, one-sided. 0 when the counts prove nothing."""
+    check_counts(correct, guesses, canaries)
+    check_delta(delta)
+    alpha = 1 - check_confidence(confidence)
+    if correct == 0 or _p_value(correct, guesses, canaries, 0.0, delta) > alpha:
+        return 0.0
+    # The bound without delta is the logit of the Clopper-Pearson limit, and delta can only lower it.
+    high = min(LARGEST_EPSILON, float(logit(clopper_pearson_lower(correct, guesses, confidence))))
+    if delta == 0:
+        return max(0.0, high)
+    low = 0.0
+    while high - low > 1e-10 * max(1.0, high):
+        middle = (low + high) / 2
+        if _p_value(correct, guesses, canaries, middle, delta) <= alpha:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
+    if correct == 0:
+        return 1.0
+    q = float(expit(epsilon))
+    beta = float(betainc(correct, guesses - correct + 1, q))
+    if delta == 0:
+        return min(1.0, beta)
+    lowered = np.arange(correct - 1, 0, -1)
+    tails = np.append(betainc(lowered, guesses - lowered + 1, q), 1.0)  # P[W >= v - i], i = 1 ... v
+    worst = np.max((tails - beta) / np.arange(1, correct + 1))
+    return float(min(1.0, beta + 2 * canaries * delta * worst))
+
+
+def check_counts(correct: int, guesses: int, canaries: int) -> None:
+    """Whole numbers with 0 <= correct <= guesses <= canaries and at least one guess. Errors: InputError."""
+    for name, value in (("correct", correct), ("guesses", guesses), ("canaries", canaries)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise InputError(f"{name} must be a whole number, got {value!r}")
+    if not (0 <= correct <= guesses <= canaries and guesses >= 1):
+        raise InputError(
+            "counts must satisfy 0 <= correct <= guesses <= canaries with at least one guess, "
+            f"got correct={correct}, guesses={guesses}, canaries={canaries}"
+        )
+
+
+def check_delta(delta: float) -> float:
+    if not 0 <= delta < 1:
+        raise InputError(f"delta must lie in [0, 1), got {delta!r}")
+    return delta
+
+
+def check_confidence(confidence: float) -> float:
+    if not 0.5 < confidence < 1:
+        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {confidence!r}")
+    return confidence

@@ -1,0 +1,198 @@
+"""The page: one HTML file that holds all it shows, reads without a network, prints, and follows light or dark.
+
+The template escapes every text from the audits; figures are inline SVG; no script, no font, no image is loaded,
+and the page's own policy forbids the browser to load any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from ..foundation import InputError, write_bytes, write_text
+from . import drawing, rounding, words
+from .audit_file import Audit, Roc, read_audits
+from .figure_headline import describe_headline, draw_headline, headlines
+from .figure_roc import describe_roc, draw_roc
+from .figure_scores import describe_scores, draw_scores
+from .figure_trade_off import describe_trade_off, draw_trade_off
+from .markdown import model_card
+from .summary import Summary, epsilon_bound, p_value_class, summarise
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of the page: its name in files and ids, how to draw it, and its words."""
+
+    name: str
+    title: str
+    description: str
+    draw: Callable[[], Figure]
+    draw_narrow: Callable[[], Figure] | None = None  # for a telephone, where the wide one cannot be read
+
+    def inline(self) -> Markup:
+        return Markup(drawing.as_inline_svg(self.draw(), self.name, self.title, self.description))
+
+    def inline_narrow(self) -> Markup:
+        assert self.draw_narrow is not None
+        return Markup(drawing.as_inline_svg(self.draw_narrow(), f"{self.name}-narrow", self.title, self.description))
+
+
+@dataclass(frozen=True)
+class Section:
+    """One audit as the page shows it."""
+
+    place: int
+    audit: Audit
+    summary: Summary
+    drawings: tuple[Drawing, ...]
+    card: str
+
+
+def write_report(
+    audits: Sequence[str | Path | Mapping[str, Any]], output: str | Path, figures: str | Path | None = None
+) -> list[Path]:
+    """Write the page of one audit or many; return the files written, the page first.
+
+    audits   paths of audit.json files, or their content
+    output   the HTML file, replaced whole or not at all
+    figures  a folder for the figures as svg, pdf and png, if wanted
+    Errors: InputError for an audit that cannot be read, before anything is drawn or written.
+    """
+    read = read_audits(audits)
+    output = _file(output)
+    folder = None if figures is None else _folder(figures)
+    page, drawings = _page(read)
+    _written(output, lambda: write_text(output, page))
+    files = [output]
+    for figure in drawings if folder is not None else ():
+        drawn = figure.draw()
+        for format in drawing.FORMATS:
+            file = Path(folder or "") / f"{figure.name}.{format}"
+            content = drawing.as_bytes(drawn, format)
+            _written(file, lambda file=file, content=content: write_bytes(file, content))
+            files.append(file)
+    return files
+
+
+def render(audits: Sequence[Audit]) -> str:
+    """The HTML of the page, the same to the byte for the same audits."""
+    return _page(audits)[0]
+
+
+def _page(audits: Sequence[Audit]) -> tuple[str, list[Drawing]]:
+    sections = tuple(
+        Section(place, audit, summarise(audit), tuple(_audit_drawings(audit, place)), model_card(audit))
+        for place, audit in enumerate(audits)
+    )
+    top = tuple(_headline_drawings(audits))
+    environment = Environment(
+        loader=PackageLoader(__package__ or "coalmine.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": rounding.number,
+        "at_least": rounding.at_least,
+        "at_most": rounding.at_most,
+        "confidence": rounding.confidence,
+        "interval": rounding.interval,
+        "percent": rounding.percent,
+        "percent_at_most": lambda value: rounding.percent(value, rounding.UP),
+        "percent_interval": rounding.percent_interval,
+        "p_value": rounding.p_value,
+        "quantity": words.quantity,
+        "spaced": words.spaced,
+    }
+    page = environment.get_template("report.html").render(
+        sections=sections,
+        headlines=top,
+        style=Markup(environment.get_template("report.css").render(series=drawing.SERIES)),
+        classes=words.CLASS_WORDS,
+        used=_classes_used(audits),
+        mechanism=words.mechanism,
+        facts=words.facts,
+        p_value_class=p_value_class,
+        epsilon_bound=epsilon_bound,
+        accuracy=lambda audit: audit.estimate("attack_accuracy"),
+        title=_title(audits),
+        dates=list(dict.fromkeys(audit.created[:10] for audit in audits if audit.created)),
+    )
+    return page, [*top, *(one for section in sections for one in section.drawings)]
+
+
+def _headline_drawings(audits: Sequence[Audit]) -> Iterator[Drawing]:
+    for headline in headlines(audits):
+        yield Drawing(
+            name=f"headline-{headline.parameter.replace('_', '-')}",
+            title="Attack accuracy against its upper bound",
+            description=describe_headline(headline),
+            draw=lambda headline=headline: draw_headline(headline),
+            draw_narrow=lambda headline=headline: draw_headline(headline, width=380, height=420),
+        )
+
+
+def _audit_drawings(audit: Audit, place: int) -> Iterator[Drawing]:
+    if _has_curve(audit.roc):
+        yield Drawing(
+            *(f"roc-{place + 1}", "ROC curve", describe_roc(audit)),
+            draw=lambda: draw_roc(audit, place),
+        )
+        yield Drawing(
+            *(f"trade-off-{place + 1}", "Trade-off curve", describe_trade_off(audit)),
+            draw=lambda: draw_trade_off(audit, place),
+        )
+    if audit.histogram is not None:
+        yield Drawing(
+            *(f"scores-{place + 1}", "Scores of members and non-members", describe_scores(audit)),
+            draw=lambda: draw_scores(audit, place),
+        )
+
+
+def _has_curve(roc: Roc | None) -> bool:
+    return roc is not None and len(roc.false_positive_rate) >= 2
+
+
+def _classes_used(audits: Sequence[Audit]) -> list[str]:
+    used = {estimate.validity for audit in audits for estimate in audit.estimates}
+    used |= {p_value_class(audit) for audit in audits if audit.p_value is not None}
+    used |= {audit.roc.validity for audit in audits if audit.roc is not None}
+    used |= {"theory"} if any(audit.claim is not None for audit in audits) else set()
+    return [one for one in words.CLASS_WORDS if one in used]
+
+
+def _title(audits: Sequence[Audit]) -> str:
+    if len(audits) == 1:
+        return f"Privacy audit: {audits[0].label}"
+    return f"Privacy audits: {len(audits)} runs compared"
+
+
+def _file(output: str | Path) -> Path:
+    output = Path(output)
+    if output.is_dir():
+        raise InputError(f"output {str(output)!r} is a directory: name the HTML file in it")
+    if any(parent.exists() and not parent.is_dir() for parent in output.parents):
+        raise InputError(f"output {str(output)!r} lies below a file: name a path whose folders can be made")
+    return output
+
+
+def _folder(figures: str | Path) -> Path:
+    figures = Path(figures)
+    if any(one.exists() and not one.is_dir() for one in (figures, *figures.parents)):
+        raise InputError(f"figures {str(figures)!r} is or lies below a file: name a folder")
+    return figures
+
+
+def _written(file: Path, write: Callable[[], None]) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise InputError(f"{str(file)!r} cannot be written ({error.strerror}): name a place that can be") from None

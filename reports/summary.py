@@ -1,0 +1,207 @@
+"""The audit in plain language: what was claimed, what was measured, what that shows and what it does not, what to do.
+
+Sentences only; every number in them is in audit.json. "Not rejected" never turns into "private".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import words
+from .audit_file import Audit, Estimate
+from .rounding import UP, at_least, at_most, confidence, number, p_value, percent, percent_interval
+
+
+@dataclass(frozen=True)
+class Summary:
+    verdict: str
+    sentence: str
+    claimed: str
+    measured: str
+    shown: str
+    not_shown: str
+    next_steps: tuple[str, ...]
+
+
+def summarise(audit: Audit) -> Summary:
+    return Summary(
+        verdict=words.VERDICT_WORDS[audit.verdict],
+        sentence=_sentence(audit),
+        claimed=words.tied(_claimed(audit)),
+        measured=words.tied(_measured(audit)),
+        shown=words.tied(_shown(audit)),
+        not_shown=_NOT_SHOWN[audit.verdict],
+        next_steps=tuple(words.tied(step) for step in _next_steps(audit)),
+    )
+
+
+def p_value_class(audit: Audit) -> str:
+    """As the file says; else class A against a bare (ε, δ), B against a mechanism's curve, none without coins."""
+    if audit.p_value_class is not None:
+        return audit.p_value_class
+    listed = audit.estimate("p_value")
+    if listed is not None:
+        return listed.validity
+    if not audit.fair_coins or audit.claim is None:
+        return "none"
+    return "A" if "epsilon" in audit.claim.mechanism and "name" not in audit.claim.mechanism else "B"
+
+
+def epsilon_bound(audit: Audit) -> Estimate | None:
+    """The lower bound on ε that the audit lists first; a metric that is not a bound does not count."""
+    return next(
+        (
+            e
+            for e in audit.estimates
+            if e.quantity.startswith("epsilon") and e.value is not None and e.validity != "none"
+        ),
+        None,
+    )
+
+
+def _sentence(audit: Audit) -> str:
+    if audit.verdict == "rejected":
+        return "The training run leaks more than its privacy claim allows."
+    if audit.verdict == "not_rejected":
+        return "This attack found no contradiction to the claim. That is not evidence of privacy."
+    if audit.verdict == "no_power":
+        return "This audit is too small to contradict the claim, however much the model leaks."
+    return "The run was measured, but there is no claim to judge it against."
+
+
+def _claimed(audit: Audit) -> str:
+    claim = audit.claim
+    if claim is None:
+        return "Nothing was claimed."
+    said = f"The model was trained with {words.mechanism(claim.mechanism)}."
+    if claim.accuracy is not None and claim.accuracy.promised is not None:
+        said += (
+            f" If so, no attack, whatever it knows, tells members from non-members with an expected accuracy above "
+            f"{percent(claim.accuracy.promised, UP)} (a coin flip has 50\u00a0%)."
+        )
+    if claim.epsilon is not None and claim.epsilon.upper is not None:
+        said += f" In the usual currency: ε ≤ {at_most(claim.epsilon.upper)} at δ = {number(claim.epsilon.delta)}."
+    return said
+
+
+def _measured(audit: Audit) -> str:
+    counts = audit.counts
+    drawn = "by fair coins" if audit.claim is None or audit.fair_coins else "not by coins"
+    said = f"{counts.canaries} canaries: {counts.members} trained on, {counts.non_members} left out, decided {drawn}."
+    if counts.guesses:
+        share = percent(counts.correct / counts.guesses)
+        said += f" The attack guessed {counts.guesses} of them and was right {counts.correct} times ({share}"
+        accuracy = audit.estimate("attack_accuracy")
+        if accuracy is not None and accuracy.interval is not None:
+            said += f"; class {accuracy.validity} interval {percent_interval(accuracy.interval)}"
+        said += ")."
+    else:
+        said += " The attack made no guess."
+    if audit.p_value is not None:
+        said += (
+            f" If the claim were true, a result as strong as this would have a probability of at most "
+            f"p = {p_value(audit.p_value)} (class {p_value_class(audit)})."
+        )
+    epsilon = epsilon_bound(audit)
+    if epsilon is not None:
+        certain = "" if epsilon.confidence is None else f" with {confidence(epsilon.confidence)} confidence"
+        delta = "" if epsilon.delta is None else f" at δ = {number(epsilon.delta)}"
+        said += f" The attack proves ε ≥ {at_least(epsilon.value)}{delta}{certain} (class {epsilon.validity})."
+    return said
+
+
+def _shown(audit: Audit) -> str:
+    if audit.verdict == "rejected":
+        return (
+            f"The claim is false for this run: a run that keeps it would be rejected with probability at most "
+            f"{number(audit.alpha)}, under the assumption of class {p_value_class(audit)}: "
+            f"{words.CLASS_WORDS[p_value_class(audit)]}."
+        )
+    if audit.verdict == "not_rejected":
+        tested = "" if audit.p_value is None else f" (p = {p_value(audit.p_value)}, above α = {number(audit.alpha)})"
+        return f"Only that this attack, on these canaries, did not contradict the claim{tested}."
+    if audit.verdict == "no_power":
+        smallest = audit.power.get("smallest_reportable_p_value")
+        reach = f" is {p_value(smallest)}, above α = {number(audit.alpha)}" if _is_number(smallest) else " is above α"
+        return f"Nothing. The smallest p-value that even a perfect attack could have reached{reach}."
+    return "How far this attack tells members from non-members. Nothing about any promise."
+
+
+_NOT_SHOWN = {
+    "rejected": "How much more leaks than the lower bound says, and which part of the training is at fault.",
+    "not_rejected": "That the model is private. A stronger attack, better canaries or more of them may still "
+    "contradict the claim; so may a flaw in the code that these canaries do not touch.",
+    "no_power": "Whether the claim holds. The result would read the same for a model that reveals everything.",
+    "no_claim": "Whether the run keeps what it promises: no promise was given.",
+}
+
+
+def _next_steps(audit: Audit) -> tuple[str, ...]:
+    if audit.verdict == "rejected":
+        return (
+            *_contradictions(audit),
+            "Noise: is Gaussian noise added at every step, empty steps too, with standard deviation "
+            "noise_multiplier × clipping_norm on the sum of the clipped gradients, before the division?",
+            "Sampling: does each record enter the steps as claimed? Shuffled batches of fixed size are neither random "
+            "allocation nor Poisson sampling.",
+            "Divisor: is the noisy sum divided by a public constant? The realised batch size or data-set size leaks.",
+            "Clipping: is each example's gradient clipped by itself, over all parameters together? Batch "
+            "normalisation mixes examples and voids every claim.",
+            "After the repair, train and audit again with fresh coins. Do not deploy or publish this model as private.",
+        )
+    if audit.verdict == "not_rejected":
+        return (
+            "Report it as it is: “not rejected”, with p, the number of canaries and the attack; never as “private”.",
+            *_power_steps(audit),
+            "Try to break it: mislabelled or crafted canaries, a white-box score, several views, several independent "
+            "trainings. Name the score before the coins are opened.",
+        )
+    if audit.verdict == "no_power":
+        return (*_power_steps(audit), "Train and audit again: coins cannot be drawn after training.")
+    return (
+        "State what the training promises (mechanism and parameters, or ε and δ) and judge the same scores again. "
+        "A claim made to fit the result proves nothing.",
+    )
+
+
+def _contradictions(audit: Audit) -> tuple[str, ...]:
+    """Where the run's own record says something else than the claim: the first suspect."""
+    recorded = None if audit.run is None else audit.run.get("mechanism")
+    if audit.claim is None or not isinstance(recorded, dict) or recorded == audit.claim.mechanism:
+        return ()
+    differing = {k for k in audit.claim.mechanism.keys() | recorded.keys() if _value(audit, k) != recorded.get(k)}
+    if not differing or "name" not in audit.claim.mechanism:
+        return ()
+    return (
+        f"Start here: the run's own record says {words.mechanism(recorded)}, the claim says "
+        f"{words.mechanism(audit.claim.mechanism)}.",
+    )
+
+
+def _power_steps(audit: Audit) -> tuple[str, ...]:
+    steps = []
+    largest, smallest = (audit.power.get(n) for n in ("largest_reportable_epsilon", "smallest_reportable_p_value"))
+    if _is_number(largest):
+        reach = f"With {audit.counts.canaries} canaries even a perfect attack could report no more than "
+        reach += f"ε ≥ {at_least(largest)}"
+        if _is_number(smallest):
+            reach += f", and no p-value below {p_value(smallest)}"
+        steps.append(reach + ": more canaries see further.")
+    needed = audit.power.get("canaries_needed")
+    if _is_number(needed):
+        steps.append(
+            f"Plant at least {number(needed)} canaries to be able to reject this claim at α = {number(audit.alpha)}."
+        )
+    elif audit.verdict == "no_power":
+        steps.append("Plant more canaries, or guess on all of them, until a perfect attack would reach p ≤ α.")
+    return tuple(steps)
+
+
+def _value(audit: Audit, name: str) -> Any:
+    assert audit.claim is not None
+    return audit.claim.mechanism.get(name)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value and abs(value) < 1e308

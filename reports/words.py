@@ -1,0 +1,124 @@
+"""The field's terms in a reader's words: mechanisms, validity classes, facts of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .audit_file import Claim
+from .fields import clean
+from .rounding import number
+
+VERDICT_WORDS = {
+    "rejected": "Claim rejected",
+    "not_rejected": "Claim not rejected",
+    "no_power": "No power: nothing could have been rejected",
+    "no_claim": "No claim: nothing was tested",
+}
+CLASS_WORDS = {
+    "A": "assumes fair independent coins and nothing else: any mechanism, any dependence between canaries",
+    "B": "assumes fair coins, and that the mechanism's trade-off curve is the claimed one",
+    "C": "assumes that errors are independent across canaries, which one training run does not guarantee",
+    "Bayesian": "a credible statement under a prior, not a confidence bound",
+    "none": "a metric or an estimate, not a bound",
+    "theory": "a mathematical promise for the claimed mechanism, nothing measured",
+}
+_MECHANISMS = {
+    "random_allocation": "random allocation",
+    "fixed_bins": "fixed bins (one allocation reused every epoch)",
+    "poisson": "Poisson sampling",
+    "fixed_size": "fixed-size batches",
+    "gaussian": "the Gaussian mechanism",
+    "full_batch": "full batches",
+    "none": "no noise at all",
+}
+_PARAMETERS = {
+    "steps_per_epoch": "M",
+    "epochs": "E",
+    "noise_multiplier": "σ",
+    "sampling_rate": "q",
+    "steps": "steps",
+    "epsilon": "ε",
+    "delta": "δ",
+}
+_QUANTITIES = {
+    "attack_accuracy": "attack accuracy",
+    "accuracy": "accuracy",
+    "epsilon": "ε",
+    "epsilon_lower_bound": "ε, lower bound",
+    "mu": "Gaussian-DP μ",
+    "p_value": "p-value",
+    "auc": "area under the ROC curve",
+}
+
+
+def mechanism(record: Mapping[str, Any]) -> str:
+    """'random allocation, M = 100, E = 10, σ = 1.43'; a bare claim reads '(ε, δ)-DP, ε = 1, δ = 10⁻⁵'."""
+    parameters = _parameters(record)
+    if "name" not in record and "epsilon" in record:
+        return tied(", ".join(["(ε, δ)-DP", *parameters]))
+    return tied(", ".join([mechanism_name(record), *parameters]))
+
+
+def mechanism_name(record: Mapping[str, Any]) -> str:
+    name = record.get("name")
+    if not isinstance(name, str):
+        return "(ε, δ)-DP" if "epsilon" in record else "a mechanism without a name"
+    return _MECHANISMS.get(name, spaced(name))
+
+
+def curve_name(claim: Claim, varied: str) -> str:
+    """The mechanism without the parameter that runs along the axis."""
+    return ", ".join([mechanism_name(claim.mechanism), *_parameters(claim.mechanism, varied)])
+
+
+def quantity(name: str) -> str:
+    return _QUANTITIES.get(name, spaced(name))
+
+
+def spaced(name: str) -> str:
+    return "add/remove" if name == "add_remove" else clean(name).replace("_", " ")
+
+
+def tied(text: str) -> str:
+    """No line break inside an equation."""
+    return re.sub(r" ([=≤≥]) ", "\u00a0\\1\u00a0", text)
+
+
+def facts(record: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Name and value of every fact in a free-form record, nested names joined; long lists are counted, not shown."""
+    for key, value in record.items():
+        name = f"{above}{spaced(str(key))}"
+        if key == "mechanism" and isinstance(value, Mapping):
+            yield name, mechanism(value)
+        elif isinstance(value, Mapping) and depth < 3:
+            yield from facts(value, f"{name}: ", depth + 1)
+        elif isinstance(value, list | tuple | Mapping):
+            short = len(value) <= 8 and not any(isinstance(one, list | tuple | Mapping) for one in value)
+            shown = ", ".join(_shown(one) for one in value) if short else f"{len(value)} entries"
+            yield name, shown or "none"
+        else:
+            yield name, _shown(value)
+
+
+def _parameters(record: Mapping[str, Any], without: str = "") -> list[str]:
+    return [
+        f"{_PARAMETERS.get(str(name), spaced(str(name)))} = {_shown(value)}"
+        for name, value in record.items()
+        if name not in ("name", without) and isinstance(value, int | float | str) and not isinstance(value, bool)
+    ]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**53):
+        return number(value, 12) if value == value and abs(value) != float("inf") else str(value)
+    try:
+        text = clean(str(value))
+        return (spaced(text) if re.fullmatch(r"[a-z]+(_[a-z]+)+", text) else text) or "–"
+    except ValueError:  # an integer of thousands of digits
+        return "a very large number"

@@ -69,30 +69,35 @@ def phi_from_probability(probability: Any) -> tuple[np.ndarray, int]:
     return np.log(p) - np.log1p(-p), clipped
 
 
-def _split(logits: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    """float64 logits (..., classes) and whole-number labels (...), checked against each other."""
-    values = as_float(logits, "logits").astype(np.float64, copy=False)
-    if values.ndim == 0 or values.shape[-1] == 0:
-        raise InputError(f"logits must have shape (..., classes), got {values.shape}")
+def checked_labels(logits_shape: tuple[int, ...], labels: Any) -> np.ndarray:
+    """Whole-number labels (...) that fit logits (..., classes). Errors: InputError."""
+    if len(logits_shape) == 0 or logits_shape[-1] == 0:
+        raise InputError(f"logits must have shape (..., classes), got {logits_shape}")
     given = as_numpy(labels, "labels")
     if given.dtype.kind not in "iufb":
         raise InputError(f"labels must be class numbers 0 … classes - 1, got dtype {given.dtype}: encode them first")
-    if given.ndim != values.ndim - 1:
+    if given.ndim != len(logits_shape) - 1:
         raise InputError(
-            f"labels must have one axis less than logits {values.shape}, got shape {given.shape}: "
+            f"labels must have one axis less than logits {logits_shape}, got shape {given.shape}: "
             "for logits (n, views, classes) give labels[:, None]"
         )
-    rows = given.astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        rows = given.astype(np.int64)
     if np.any(rows != given):
         raise InputError("labels must be whole numbers, got fractions or NaN")
-    highest = max(values.shape[-1], 2) - 1
+    highest = max(logits_shape[-1], 2) - 1
     if rows.size and (rows.min() < 0 or rows.max() > highest):
         bad = rows.min() if rows.min() < 0 else rows.max()
-        raise InputError(f"labels must lie in 0 … {highest} for {values.shape[-1]} logit(s), got {bad}")
+        raise InputError(f"labels must lie in 0 … {highest} for {logits_shape[-1]} logit(s), got {bad}")
     try:
-        return values, np.broadcast_to(rows, values.shape[:-1])
+        return np.broadcast_to(rows, logits_shape[:-1])
     except ValueError:
-        raise InputError(f"labels {given.shape} do not fit logits {values.shape}") from None
+        raise InputError(f"labels {given.shape} do not fit logits {logits_shape}") from None
+
+
+def _split(logits: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    values = as_float(logits, "logits").astype(np.float64, copy=False)
+    return values, checked_labels(values.shape, labels)
 
 
 def _logsumexp(values: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ def build_model(
                 f"model {name!r} is not known: use {', '.join(_BUILT_IN)}, torchvision:NAME or package.module:function"
             )
     refuse_batch_coupling(model, name, evaluation_only=evaluation_only)
-    _check_output(model, name, tuple(input_shape), classes)
+    check_output(model, name, tuple(input_shape), classes)
     return model
 
 
@@ -168,7 +168,7 @@ def _import(name: str) -> Callable[..., Any]:
     return found
 
 
-def _check_output(model: nn.Module, name: str, input_shape: tuple[int, ...], classes: int) -> None:
+def check_output(model: nn.Module, name: str, input_shape: tuple[int, ...], classes: int) -> None:
     """Two rows through the model in eval mode: the shape is right, and each row's output is its own."""
     rows = torch.rand((2, *input_shape), generator=torch_stream(0, "init/probe"))
     training = model.training

@@ -5,6 +5,8 @@ Validity classes: A needs fair coins only; B also that the curve is the claimed 
 """
 
 from .attack_accuracy import accuracy_epsilon, accuracy_lower_bound, accuracy_p_value
+from .calibrated import calibrated_epsilon
+from .class_a import class_a_epsilons, class_a_p_values
 from .clopper_pearson import clopper_pearson_epsilon
 from .exact_tail import exact_tail_epsilon, exact_tail_mu, exact_tail_p_value
 from .f_dp import (
@@ -18,9 +20,11 @@ from .f_dp import (
 from .gaussian_dp import gaussian_delta, gaussian_epsilon
 from .gaussian_mu import gaussian_mu, gaussian_mu_epsilon
 from .grid import grid_epsilon, grid_gaussian_epsilon, grid_mu, grid_p_value
+from .guess_rules import GuessRule, Tally, tally, tally_epsilon, tally_p_value, tally_rejects
 from .guesses import guess_by_sign, guess_grid, order_guesses
 from .jeffreys import jeffreys_epsilon
 from .joint_beta import joint_beta_epsilon
+from .mann_whitney import mann_whitney_p_value
 from .one_run import one_run_epsilon, one_run_p_value
 from .rates import clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from .roc import (
@@ -35,7 +39,9 @@ from .roc import (
 )
 
 __all__ = [
+    "GuessRule",
     "Roc",
+    "Tally",
     "TprAtFpr",
     "accuracy_epsilon",
     "accuracy_lower_bound",
@@ -43,6 +49,9 @@ __all__ = [
     "auc",
     "auc_interval",
     "best_balanced_accuracy",
+    "calibrated_epsilon",
+    "class_a_epsilons",
+    "class_a_p_values",
     "clopper_pearson",
     "clopper_pearson_epsilon",
     "clopper_pearson_lower",
@@ -68,10 +77,15 @@ __all__ = [
     "guess_grid",
     "jeffreys_epsilon",
     "joint_beta_epsilon",
+    "mann_whitney_p_value",
     "one_run_epsilon",
     "one_run_p_value",
     "order_guesses",
     "positive_predictive_value",
     "roc_curve",
+    "tally",
+    "tally_epsilon",
+    "tally_p_value",
+    "tally_rejects",
     "tpr_at_fpr",
 ]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .f_dp import f_dp_epsilons, f_dp_p_values, gaussian_family_mus
+from .class_a import class_a_epsilons
+from .f_dp import f_dp_p_values, gaussian_family_mus
 from .gaussian_dp import gaussian_epsilon
 from .guesses import guess_grid, order_guesses
 from .one_run import check_confidence, check_delta
@@ -42,7 +43,7 @@ def grid_epsilon_details(
     ordered = order_guesses(scores, members)
     grid = guess_grid(ordered.canaries, alpha)
     correct = ordered.correct(grid)
-    values = f_dp_epsilons(correct, grid, ordered.canaries, delta, 1 - alpha / grid.size)
+    values = class_a_epsilons(correct, grid, ordered.canaries, delta, confidence)
     return _best(values, grid, correct)
 
 

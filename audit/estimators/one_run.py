@@ -60,9 +60,14 @@ def _p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: f
     beta = float(betainc(correct, guesses - correct + 1, q))
     if delta == 0:
         return min(1.0, beta)
-    lowered = np.arange(correct - 1, 0, -1)
-    tails = np.append(betainc(lowered, guesses - lowered + 1, q), 1.0)  # P[W >= v - i], i = 1 ... v
-    worst = np.max((tails - beta) / np.arange(1, correct + 1))
+    # max_i (P[W >= v - i] - beta)/i; beyond i no term exceeds (1 - beta)/(i + 1), which ends the search early.
+    worst, first = 0.0, 1
+    while first <= correct and (1 - beta) / first > worst:
+        i = np.arange(first, min(first + 256, correct + 1))
+        lowered = np.maximum(correct - i, 1)
+        tails = np.where(i == correct, 1.0, betainc(lowered, guesses - lowered + 1, q))
+        worst = max(worst, float(np.max((tails - beta) / i)))
+        first += 256
     return float(min(1.0, beta + 2 * canaries * delta * worst))
 
 

@@ -1,0 +1,121 @@
+"""Claims: what theory promises of the training run, as files and as objects, and whether a run's record fits.
+
+claim.json holds `mechanism` (a mechanism with its parameters, or {"epsilon", "delta"}), `adjacency` and `membership`.
+run.json holds what was run. An audit refuses a claim that its run record contradicts: the numbers would then speak
+of another algorithm.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..foundation import InputError, read_json
+from .membership import MEMBERSHIPS
+
+ADJACENCIES = ("add_remove", "replace_one")
+SAME_MECHANISM = {"full_batch": "gaussian", "poisson_sampling": "poisson"}
+SHORT_OF_A_CLAIM = "none"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`mechanism` is one of coalmine.audit.bounds; `record` its JSON."""
+
+    mechanism: Any
+    adjacency: str = "add_remove"
+    membership: str = "coins"
+
+    def __post_init__(self) -> None:
+        if self.adjacency not in ADJACENCIES:
+            raise InputError(f"adjacency {self.adjacency!r} is not known: choose one of {', '.join(ADJACENCIES)}")
+        if self.membership not in MEMBERSHIPS:
+            raise InputError(f"membership {self.membership!r} is not known: choose one of {', '.join(MEMBERSHIPS)}")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return dict(self.mechanism.record())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema_version": 1,
+            "mechanism": self.record,
+            "adjacency": self.adjacency,
+            "membership": self.membership,
+        }
+
+
+def claim_from_json(content: Any, what: str = "claim") -> Claim:
+    """Errors: InputError that names what is missing."""
+    from .bounds import mechanism_from_record
+
+    if not isinstance(content, dict):
+        raise InputError(f"{what} must be a JSON object with 'mechanism', or with 'epsilon' and 'delta'")
+    mechanism = content.get("mechanism")
+    if mechanism is None and "epsilon" in content:
+        mechanism = {"epsilon": content["epsilon"], "delta": content.get("delta", 0.0)}
+    if not isinstance(mechanism, dict):
+        raise InputError(f'{what} needs \'mechanism\', an object such as {{"epsilon": 8, "delta": 1e-5}}')
+    for name in ("adjacency", "membership"):
+        if not isinstance(content.get(name, ""), str):
+            raise InputError(f"{what}: {name} must be text, got {content[name]!r}")
+    try:
+        built = mechanism_from_record(mechanism)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
+    return Claim(built, content.get("adjacency", "add_remove"), content.get("membership", "coins"))
+
+
+def load_claim(path: str | Path) -> Claim:
+    return claim_from_json(read_json(path, "claim file"), f"claim file {str(path)!r}")
+
+
+def load_run(path: str | Path) -> dict[str, Any]:
+    """run.json. Errors: InputError."""
+    content = read_json(path, "run record")
+    if not isinstance(content, dict) or not isinstance(content.get("mechanism"), dict):
+        raise InputError(f"run record {str(path)!r} must be a JSON object with 'mechanism', an object")
+    return content
+
+
+def check_claim_against_run(claim: Claim, run: dict[str, Any]) -> list[str]:
+    """Refuse a claim that the record of the run contradicts; return remarks on what could not be checked.
+
+    A bare (epsilon, delta) names no mechanism and is never contradicted: it is judged by the scores alone.
+    """
+    claimed, ran = claim.record, dict(run["mechanism"])
+    if run.get("finished") is False:
+        raise InputError("the run record says finished: false: finish the training (the same command resumes) first")
+    if set(claimed) == {"epsilon", "delta"}:
+        return []
+    if run.get("divisor_is_public") is False or run.get("divisor") in ("realised", "realized"):
+        raise InputError(
+            "the run divided its gradient sums by the realised batch size, which depends on who is a member: no "
+            f"{claimed.get('name')} claim holds for it; divide by a public constant and train again"
+        )
+    names = [SAME_MECHANISM.get(str(r.get("name")), str(r.get("name"))) for r in (claimed, ran)]
+    if names == ["random_allocation", "fixed_bins"]:
+        raise InputError(
+            "the claim says random_allocation, the run used fixed_bins (one allocation reused every epoch), whose "
+            "noise must be sqrt(epochs) times larger for the same promise: claim fixed_bins"
+        )
+    if names[0] != names[1]:
+        raise InputError(f"the claim says mechanism {names[0]}, the run record says {names[1]}: claim what was run")
+    for name in sorted(set(claimed) - {"name"}):
+        if name in ran and not _same(claimed[name], ran[name]):
+            raise InputError(
+                f"the claim says {name} {claimed[name]!r}, the run record says {ran[name]!r}: claim what was run"
+            )
+    done, epochs = run.get("epochs_done"), claimed.get("epochs")
+    if isinstance(done, int) and isinstance(epochs, int) and done != epochs:
+        raise InputError(f"the claim says {epochs} epochs, the run record says {done} were done: claim what was run")
+    unchecked = [name for name in sorted(set(claimed) - {"name"}) if name not in ran]
+    return [f"the run record does not say {', '.join(unchecked)}"] if unchecked else []
+
+
+def _same(claimed: Any, ran: Any) -> bool:
+    if isinstance(claimed, int | float) and isinstance(ran, int | float):
+        return math.isclose(claimed, ran, rel_tol=1e-9)
+    return claimed == ran

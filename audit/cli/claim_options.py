@@ -1,0 +1,68 @@
+"""A claim on the command line: a file, a mechanism with its parameters, or a bare (epsilon, delta)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...foundation import InputError
+
+if TYPE_CHECKING:
+    from ..claims import Claim
+
+ClaimFile = Annotated[Path | None, typer.Option("--claim", help="claim.json, from `coalmine claim` or by hand.")]
+Mechanism = Annotated[
+    str | None,
+    typer.Option("--mechanism", help="random_allocation, fixed_bins, poisson or full_batch; instead of --claim."),
+]
+StepsPerEpoch = Annotated[int | None, typer.Option("--steps-per-epoch", help="M: optimiser steps in one epoch.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="E.")]
+NoiseMultiplier = Annotated[
+    float | None,
+    typer.Option("--noise-multiplier", help="Noise on the sum of clipped gradients, divided by the clipping norm."),
+]
+SamplingRate = Annotated[float | None, typer.Option("--sampling-rate", help="Of Poisson sampling.")]
+Steps = Annotated[int | None, typer.Option("--steps", help="Of Poisson sampling or full batch.")]
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", help="A bare claim: (epsilon, delta)-DP with --delta; instead of --claim.")
+]
+
+
+def claim_from_options(
+    *,
+    claim: Path | None = None,
+    mechanism: str | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: str | None = None,
+    membership: str | None = None,
+    **parameters: Any,
+) -> Claim | None:
+    """The claim that the options name, None if they name none. Errors: InputError where they name two."""
+    from ..claims import claim_from_json, load_claim
+
+    given = {key: value for key, value in parameters.items() if value is not None}
+    ways = [
+        name
+        for name, there in (("--claim", claim), ("--mechanism", mechanism), ("--epsilon", epsilon))
+        if there is not None
+    ]
+    if len(ways) > 1:
+        raise InputError(f"{' and '.join(ways)} name two claims: give one of them")
+    if claim is not None or mechanism is None:
+        if given:
+            names = ", ".join("--" + name.replace("_", "-") for name in given)
+            raise InputError(f"{names} describe a mechanism: give --mechanism too")
+    if claim is not None:
+        return load_claim(claim)
+    if not ways:
+        return None
+    record = {"name": mechanism} | given if mechanism is not None else {"epsilon": epsilon, "delta": delta}
+    content: dict[str, Any] = {"mechanism": record}
+    if adjacency is not None:
+        content["adjacency"] = adjacency
+    if membership is not None:
+        content["membership"] = membership
+    return claim_from_json(content)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..foundation import InputError
+from .binary_noise import binary_noise
 from .blank import blank
 from .canary_set import CanarySet
 from .mislabelled import mislabelled
@@ -18,6 +19,7 @@ METHODS: dict[str, Callable[[Pool, int, int], CanarySet]] = {
     "random": random_rows,
     "mislabelled": mislabelled,
     "noise": noise,
+    "binary_noise": binary_noise,
     "blank": blank,
 }
 

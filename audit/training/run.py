@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from ... import __version__
 from ...canaries import CanarySet, Coins
 from ...canaries.coins import commit
-from ...canaries.inject import remaining_rows
+from ...canaries.injection import remaining_rows
 from ...canaries.tensor_file import pack, unpack
 from ...foundation import InputError, fresh_seed, read_json, write_bytes, write_json
 from .data import Data

@@ -120,9 +120,11 @@ def _from_arrays(
 
 
 def _as_images(x: np.ndarray) -> np.ndarray:
-    return (
-        pixels_to_unit(x) if x.dtype == np.uint8 and x.ndim >= 3 else x / np.float32(255) if x.dtype == np.uint8 else x
-    )
+    if x.dtype != np.uint8:
+        return x
+    if x.ndim == 4 and (x.shape[1] in (1, 3, 4) or x.shape[3] not in (1, 3, 4)):
+        x = x.transpose(0, 2, 3, 1)  # channels came first already
+    return pixels_to_unit(x) if x.ndim in (3, 4) else x / np.float32(255)
 
 
 def _as_labels(y: np.ndarray) -> np.ndarray:
@@ -130,11 +132,8 @@ def _as_labels(y: np.ndarray) -> np.ndarray:
 
 
 def pixels_to_unit(pixels: np.ndarray) -> np.ndarray:
-    """uint8 (n, h, w), (n, h, w, channels) or (n, channels, h, w) -> float32 (n, channels, h, w) in [0, 1]."""
-    if pixels.ndim == 3:
-        pixels = pixels[:, None]
-    elif pixels.ndim == 4 and pixels.shape[1] not in (1, 3, 4) and pixels.shape[3] in (1, 3, 4):
-        pixels = pixels.transpose(0, 3, 1, 2)
+    """uint8 (n, h, w) or (n, h, w, channels) -> float32 (n, channels, h, w) in [0, 1]."""
+    pixels = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
     unit = np.empty(pixels.shape, np.float32)
     return np.divide(pixels, np.float32(255), out=unit)  # straight into its place: no copy in another type
 

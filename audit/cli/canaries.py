@@ -30,14 +30,14 @@ def craft_command(
         typer.Option("--method", help="random, mislabelled, noise or blank; see the documentation for what each is."),
     ] = "noise",
     count: Annotated[int, typer.Option("--count", help="How many canaries.")] = 200,
-    out: Annotated[Path, typer.Option("--out", help="Where to write the set.")] = Path("canaries.safetensors"),
+    out: Annotated[Path, typer.Option("--output", "-o", help="Where to write the set.")] = Path("canaries.safetensors"),
     seed: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Make a canary set from training data and freeze it in a file.
 
-    Example: coalmine canaries craft --data digits --method noise --count 200 --out canaries.safetensors
+    Example: coalmine canaries craft --data digits --method noise --count 200 --output canaries.safetensors
     """
     from ...canaries import craft
     from ...foundation import fresh_seed

@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def coins(
     canaries: Annotated[Path, typer.Argument(help="The frozen canary set.")],
-    out: Annotated[Path, typer.Option("--out", help="Secret until scores exist.")] = Path("coins.json"),
+    out: Annotated[Path, typer.Option("--output", "-o", help="Secret until scores exist.")] = Path("coins.json"),
     commitment: Annotated[Path, typer.Option("--commitment", help="Public: the hash of the coins file.")] = Path(
         "commitment.json"
     ),
@@ -29,7 +29,7 @@ def coins(
 
     Publish or time-stamp the commitment before you train; keep the coins to yourself until the scores exist.
 
-    Example: coalmine coins canaries.safetensors --out coins.json --commitment commitment.json
+    Example: coalmine coins canaries.safetensors --output coins.json --commitment commitment.json
     """
     from ...canaries import draw_coins
     from ...canaries.coins import save_commitment
@@ -37,11 +37,11 @@ def coins(
 
     if out.resolve() == commitment.resolve():
         raise InputError(
-            f"--out and --commitment are both {str(out)!r}: the coins are secret, the commitment is public"
+            f"--output and --commitment are both {str(out)!r}: the coins are secret, the commitment is public"
         )
     if out.exists() and not force:
         raise InputError(
-            f"--out {str(out)!r} exists: a run may depend on these coins; name another file or use --force"
+            f"--output {str(out)!r} exists: a run may depend on these coins; name another file or use --force"
         )
     frozen = load_canaries(canaries)
     drawn = draw_coins(frozen, seed)

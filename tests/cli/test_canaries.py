@@ -21,7 +21,7 @@ def run(capsys, *arguments):
 @pytest.mark.parametrize("method", ["random", "mislabelled", "noise", "blank"])
 def test_craft_writes_a_set_made_from_the_data(tmp_path, capsys, method):
     out = tmp_path / "c.safetensors"
-    arguments = ["canaries", "craft", "--data", "digits", "--method", method, "--count", 30, "--out", out, "--seed", 1]
+    arguments = ["canaries", "craft", "--data", "digits", "--method", method, "--count", 30, "--output", out, "--seed", 1]
     code, text, _ = run(capsys, *arguments, "--json")
     canaries = CanarySet.load(out)
     assert code == 0
@@ -42,7 +42,7 @@ def test_craft_writes_a_set_made_from_the_data(tmp_path, capsys, method):
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, options, says):
-    code, out, err = run(capsys, "canaries", "craft", "--data", "digits", "--out", tmp_path / "c", *options)
+    code, out, err = run(capsys, "canaries", "craft", "--data", "digits", "--output", tmp_path / "c", *options)
     assert code == 2 and out == "" and says in err
     assert err.startswith("error: ") and err.count("\n") == 1
     assert not (tmp_path / "c").exists()

@@ -57,7 +57,7 @@ def test_gradient_canaries_have_coins_too(here, capsys):
 
 
 def test_secret_and_public_file_must_differ(here, capsys):
-    code, _, err = run(capsys, "c.safetensors", "--out", "a.json", "--commitment", "a.json")
+    code, _, err = run(capsys, "c.safetensors", "--output", "a.json", "--commitment", "a.json")
     assert code == 2 and "secret" in err
 
 

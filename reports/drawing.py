@@ -19,7 +19,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from .rounding import power_of_ten
 
@@ -144,7 +144,7 @@ def _as_variable(found: re.Match[str]) -> str:
 def log_axis(axis: Any, subs: tuple[float, ...] = (1.0,)) -> None:
     """Plain decimals down to 0.001, powers of ten below."""
     axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=20))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
 
 

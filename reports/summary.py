@@ -119,13 +119,17 @@ def _shown(audit: Audit) -> str:
             f"{words.CLASS_WORDS[p_value_class(audit)]}."
         )
     if audit.verdict == "not_rejected":
-        tested = "" if audit.p_value is None else f" (p = {p_value(audit.p_value)}, above α = {number(audit.alpha)})"
+        tested = "" if audit.p_value is None else _p_against_alpha(audit)
         return f"Only that this attack, on these canaries, did not contradict the claim{tested}."
     if audit.verdict == "no_power":
         smallest = audit.power.get("smallest_reportable_p_value")
         reach = f" is {p_value(smallest)}, above α = {number(audit.alpha)}" if _is_number(smallest) else " is above α"
         return f"Nothing. The smallest p-value that even a perfect attack could have reached{reach}."
     return "How far this attack tells members from non-members. Nothing about any promise."
+
+
+def _p_against_alpha(audit: Audit) -> str:
+    return f" (p = {p_value(audit.p_value)}, class {p_value_class(audit)}, against α = {number(audit.alpha)})"
 
 
 _NOT_SHOWN = {

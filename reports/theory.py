@@ -91,14 +91,18 @@ class TradeOff:
 
 def trade_off(claim: Claim | None, least: float) -> TradeOff | None:
     """The claimed curve from false-positive rate `least` to 1, or None without a claim that theory knows."""
-    mechanism = None if claim is None else mechanism_of(claim)
-    if mechanism is None:
+    if claim is None or mechanism_of(claim) is None:
         return None
-    curve = mechanism.trade_off_curve()
+    curve = _curve(_frozen(claim.mechanism))
     fine = np.geomspace(min(least, 1e-3), 1.0, 200)
     rates = np.unique(np.concatenate([fine, 1.0 - fine, np.linspace(0.0, 1.0, 101)]))
     rates = rates[rates >= 0.0]
     return TradeOff(rates, np.asarray(curve(rates), dtype=float), str(getattr(curve, "label", "")))
+
+
+@lru_cache(maxsize=16)
+def _curve(record: tuple[tuple[str, Any], ...]) -> Any:
+    return mechanism_from_record(dict(record)).trade_off_curve()
 
 
 def _positive(value: Any) -> bool:

@@ -27,6 +27,8 @@ def report(
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
     from ...reports.audit_file import read_audits
     from ...reports.page import write_report
+    from ...reports.rounding import p_value
+    from ...reports.summary import p_value_class
 
     read = read_audits(audits)
     files = write_report(audits, output, figures)
@@ -40,6 +42,6 @@ def report(
         )
         return
     for audit in read:
-        p = "" if audit.p_value is None else f", p = {audit.p_value:.2g}"
+        p = "" if audit.p_value is None else f", p = {p_value(audit.p_value)} (class {p_value_class(audit)})"
         remark(f"{audit.label}: {audit.verdict.replace('_', ' ')}{p}", quiet)
     typer.echo(str(files[0]))

@@ -1,0 +1,244 @@
+"""The HTML without a browser: whole, self-contained, escaped, and honest in every word and number."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from coalmine.foundation import InputError
+from coalmine.reports import write_report
+from coalmine.reports.audit_file import read_audits
+from coalmine.reports.page import render
+
+_VOID = {"meta", "br", "hr", "img", "link", "input", "col", "wbr"}
+_HOSTILE = "</title></style><script>alert('$x_1$')</script><img src=x onerror=x> \"'&amp; {{ 7*7 }} --> \ud800\x00"
+
+
+class Page(HTMLParser):
+    """Elements with their attributes and texts; raises where a tag closes what is not open."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[tuple[str, dict]] = []
+        self.elements: list[tuple[str, dict]] = []
+        self.texts: list[tuple[list[str], str]] = []
+        self.rows: list[list[str]] = []
+        self.feed(html)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(names) == len(set(names)), f"an attribute twice in <{tag}>: {names}"
+        self.elements.append((tag, dict(attributes)))
+        if tag not in _VOID:
+            self.open.append((tag, dict(attributes)))
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1][0] == tag, f"</{tag}> closes {self.open[-1:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append(([tag for tag, _ in self.open], data))
+
+    @property
+    def text(self) -> str:
+        """What a reader sees, without the style sheet and the text inside figures."""
+        shown = (data for above, data in self.texts if not {"style", "svg", "title"} & set(above))
+        return " ".join(" ".join(shown).replace("\u00a0", " ").split())
+
+
+@pytest.fixture(scope="module")
+def one(_contents):
+    return render(read_audits([_contents["rejected"]]))
+
+
+@pytest.fixture(scope="module")
+def both(_contents):
+    return render(read_audits([_contents["not_rejected"], _contents["rejected"]]))
+
+
+def test_every_tag_closes_and_every_id_is_one_of_a_kind(both):
+    page = Page(both)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in page.elements:
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert set((attributes.get(name) or "").split()) <= set(ids)
+        for target in re.findall(r"url\(#([^)]+)\)", " ".join(str(value) for value in attributes.values())):
+            assert target in ids
+        if (attributes.get("href") or "").startswith("#"):
+            assert attributes["href"][1:] in ids
+
+
+def test_nothing_is_loaded_and_nothing_runs(both):
+    page = Page(both)
+    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", both, flags=re.IGNORECASE)
+    loading = {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+    assert not loading & {tag for tag, _ in page.elements}
+    for _, attributes in page.elements:
+        assert not any(name.startswith("on") for name in attributes)
+        for name in ("src", "href", "xlink:href", "action", "data"):
+            assert (attributes.get(name) or "#").startswith("#")
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_the_same_audits_give_the_same_bytes(both, not_rejected, rejected):
+    assert render(read_audits([not_rejected, rejected])) == both
+
+
+@pytest.mark.parametrize("field", ["label", "verdict_text"])
+def test_a_hostile_text_stays_text(rejected, field):
+    rejected[field] = _HOSTILE
+    _no_markup_from(render(read_audits([rejected, rejected])))
+
+
+def test_hostile_text_in_every_free_field_stays_text(rejected):
+    rejected |= {
+        "label": _HOSTILE,
+        "created": _HOSTILE,
+        "versions": {_HOSTILE: _HOSTILE},
+        "power": {_HOSTILE: _HOSTILE},
+    }
+    rejected["run"] = {_HOSTILE: {_HOSTILE: [_HOSTILE]}, "mechanism": {"name": _HOSTILE, _HOSTILE: _HOSTILE}}
+    rejected["claim"] |= {"adjacency": _HOSTILE, "membership": _HOSTILE}
+    rejected["claim"]["mechanism"] = {"name": _HOSTILE, "noise_multiplier": 2.0, "note": _HOSTILE}
+    rejected["threat_model"] = {"score": _HOSTILE, "access": _HOSTILE, "canary_kind": _HOSTILE}
+    rejected["guess_rule"] = {"name": _HOSTILE}
+    rejected["estimates"][0] |= {"name": _HOSTILE, "note": _HOSTILE}
+    rejected["roc"]["tpr_at_fpr"][0]["refused"] = _HOSTILE
+    _no_markup_from(render(read_audits([rejected])))
+
+
+def _no_markup_from(html):
+    html.encode("utf-8")
+    page = Page(html)  # the injected tags would unbalance it
+    assert not {"script", "img"} & {tag for tag, _ in page.elements}
+    assert not any("onerror" in attributes for _, attributes in page.elements)
+    assert "49" not in re.findall(r"\{\{ 7\*7 \}\}|\b49\b", html.split("<body>")[1].split("<figure")[0])
+    assert "\x00" not in html
+
+
+def test_a_reader_learns_what_the_rejection_shows_and_what_to_check(one):
+    text = Page(one).text
+    for said in (
+        "Claim rejected",
+        "What was claimed",
+        "random allocation, M = 32, E = 20, σ = 6",
+        "was right 478 times",
+        "p = 0.021 (class B)",
+        "What it does not show",
+        "Start here: the run's own record says no noise at all",
+        "Noise:",
+        "Sampling:",
+        "Divisor:",
+    ):
+        assert said in text
+    order = [text.index(title) for title in ("What was claimed", "Attack accuracy against", "Estimates", "Facts of")]
+    assert order == sorted(order)
+
+
+def test_not_rejected_is_never_called_private(not_rejected):
+    not_rejected["label"] = "run 7"
+    text = Page(render(read_audits([not_rejected]))).text
+    assert "Claim not rejected" in text and "That is not evidence of privacy" in text
+    assert "even a perfect attack could report no more than ε ≥ 5.101, and no p-value below 0.018" in text
+    for sentence in re.split(r"(?<=[.:;])\s", text):
+        if re.search(r"\bprivate\b|\bsafe\b", sentence):
+            assert re.search(r"never as|does not show|That the model is", sentence), sentence
+    assert "color: green" not in text
+
+
+def test_an_audit_without_power_or_claim_says_so(not_rejected):
+    not_rejected |= {"verdict": "no_power", "p_value": 0.4}
+    not_rejected["power"] = {"smallest_reportable_p_value": 0.0801}
+    text = Page(render(read_audits([not_rejected]))).text
+    assert "The smallest p-value that even a perfect attack could have reached is 0.081, above α = 0.05" in text
+    not_rejected |= {"verdict": "no_claim", "claim": None, "p_value": None}
+    text = Page(render(read_audits([not_rejected]))).text
+    assert "Nothing was claimed." in text and "class B" not in text
+
+
+def test_every_statistical_number_carries_its_class(both, rejected):
+    page = both.split("<body>")[1]
+    for row in re.findall(r"<tr.*?</tr>", page, flags=re.DOTALL):
+        if "<td" not in row or "refused" in row:
+            continue
+        assert "badge" in row, row
+    # In the table at the top each measured or promised number has a badge of its own.
+    cells = re.findall(r'data-label="(attack accuracy|theory allows|ε proved|p-value)">(.*?)</td>', page, re.DOTALL)
+    assert len(cells) == 8
+    for name, cell in cells:
+        assert 'class="badge' in cell, (name, cell)
+    text = re.sub(r"The audit’s own words: .+?\)", "", Page(both).text)
+    for found in re.finditer(r"p = [\d.]+(?![\d.])(?! \(class|, class)", text):
+        raise AssertionError(text[found.start() - 40 : found.end() + 40])
+    assert "What the classes mean" in text
+
+
+def test_without_coins_nothing_is_called_a_bound(not_rejected):
+    not_rejected["claim"]["membership"] = "unknown"
+    for estimate in not_rejected["estimates"]:
+        estimate["class"] = "none"
+    text = Page(render(read_audits([not_rejected]))).text
+    assert "these are metrics, not bounds" in text and "decided not by coins" in text
+    assert "class A" not in text and "class B" not in text
+
+
+def test_many_audits_share_one_figure_and_one_table(both):
+    page = Page(both)
+    assert sum(tag == "svg" for tag, _ in page.elements) == 2 + 2 * 3  # headline wide and narrow, three an audit
+    assert "At a glance" in page.text
+    headline = next(data for above, data in page.texts if above[-1] == "desc")
+    assert "private run (circle)" in headline and "noise forgotten (square)" in headline
+
+
+def test_figures_speak_to_those_who_cannot_see_them(both):
+    page = Page(both)
+    drawn = [attributes for tag, attributes in page.elements if tag == "svg"]
+    assert all(attributes["role"] == "img" and attributes["aria-labelledby"] for attributes in drawn)
+    described = [data for above, data in page.texts if above[-1] == "desc"]
+    assert len(described) == len(drawn) and all(len(words) > 40 for words in described)
+
+
+def test_an_audit_of_bare_minimum_still_makes_a_page(not_rejected):
+    for name in ("run", "roc", "histogram", "power", "threat_model", "versions", "guess_rule", "created"):
+        not_rejected.pop(name)
+    not_rejected |= {"verdict": "no_claim", "claim": None, "p_value": None, "estimates": []}
+    page = Page(render(read_audits([not_rejected])))
+    assert "The audit holds none." in page.text and not any(tag == "svg" for tag, _ in page.elements)
+
+
+def test_undefined_scores_and_ties_are_told(not_rejected):
+    not_rejected["counts"] |= {"ties": 3, "undefined": 17}
+    text = Page(render(read_audits([not_rejected]))).text
+    assert "17 undefined scores are not drawn" in text and "ties 3" in text
+
+
+def test_the_report_is_written_whole_with_its_figures(rejected, tmp_path):
+    files = write_report([rejected], tmp_path / "new" / "report.html", figures=tmp_path / "figures")
+    assert files[0].read_text("utf-8").startswith("<!doctype html>")
+    assert sorted(file.name for file in files[1:]) == sorted(
+        f"{name}.{format}"
+        for name in ("headline-noise-multiplier", "roc-1", "trade-off-1", "scores-1")
+        for format in ("svg", "pdf", "png")
+    )
+    assert all(file.stat().st_size > 1000 for file in files)
+    again = write_report([rejected], tmp_path / "again.html", figures=tmp_path / "again")
+    assert [file.read_bytes() for file in again] == [file.read_bytes() for file in files]
+
+
+def test_a_place_that_cannot_be_written_is_told_before_drawing(rejected, tmp_path):
+    with pytest.raises(InputError, match="is a directory"):
+        write_report([rejected], tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="lies below a file"):
+        write_report([rejected], tmp_path / "file" / "report.html")
+    with pytest.raises(InputError, match="name a folder"):
+        write_report([rejected], tmp_path / "report.html", figures=tmp_path / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

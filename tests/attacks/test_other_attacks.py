@@ -161,15 +161,15 @@ def test_quantile_regression_keeps_its_false_positive_rate_where_difficulty_vari
         x = random.normal(size=(n, 3))
         return x, 3 * x[:, 0] + (1 + (x[:, 1] > 0)) * random.normal(size=n)
 
-    x_fit, s_fit = draw(4000)
-    x_out, s_out = draw(4000)
-    x_in, s_in = draw(4000)
+    x_fit, s_fit = draw(1500)
+    x_out, s_out = draw(1500)
+    x_in, s_in = draw(1500)
     audited, signal = np.concatenate([x_out, x_in]), np.concatenate([s_out, s_in + 3.0])
     result = quantile_regression(x_fit, s_fit, audited, signal, false_positive_rate=0.1)
-    rate = (result.scores[:4000] > 0).mean()
+    rate = (result.scores[:1500] > 0).mean()
     assert 0.07 < rate < 0.14
-    global_rate = (signal[4000:] > np.quantile(s_fit, 0.9)).mean()
-    assert (result.scores[4000:] > 0).mean() > global_rate + 0.2
+    global_rate = (signal[1500:] > np.quantile(s_fit, 0.9)).mean()
+    assert (result.scores[1500:] > 0).mean() > global_rate + 0.2
     again = quantile_regression(x_fit, s_fit, audited[:7], signal[:7], false_positive_rate=0.1)
     np.testing.assert_array_equal(again.scores, result.scores[:7])  # not only the last batch
     signal[3] = np.nan

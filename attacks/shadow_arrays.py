@@ -1,0 +1,136 @@
+"""What shadow attacks need of models, as arrays: phi of every shadow and target, and who was trained on what.
+
+phi determines log p = log_expit(phi), so that one array serves every attack. The arrays come from `shadows` (train
+them), from a file of arrays, or from another tool's folder (import_*). Files are read without unpickling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..foundation import InputError
+from .arrays import as_float, as_mask, as_numpy
+from .phi import phi
+
+
+@dataclass(frozen=True, eq=False)
+class ShadowArrays:
+    """shadow_phi (S, n, views), keep (S, n) bool, target_phi (T, n, views); target_member (T, n) bool where known.
+
+    population_shadow (S, Z) and population_target (T, Z): phi of points OUT of every model (view 0), for RMIA.
+    shadow_accuracy (S,), target_accuracy (T,): on rows outside all training sets, where measured.
+    origin: where all this came from, in words and numbers, for the report.
+    """
+
+    shadow_phi: np.ndarray
+    keep: np.ndarray
+    target_phi: np.ndarray
+    target_member: np.ndarray | None = None
+    population_shadow: np.ndarray | None = None
+    population_target: np.ndarray | None = None
+    shadow_accuracy: np.ndarray | None = None
+    target_accuracy: np.ndarray | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shape = self.shadow_phi.shape
+        if len(shape) != 3 or 0 in shape:
+            raise InputError(f"shadow_phi must have shape (shadows, n, views), none of them 0, got {shape}")
+        if self.target_phi.ndim != 3 or self.target_phi.shape[1:] != shape[1:] or len(self.target_phi) == 0:
+            raise InputError(
+                f"target_phi must have shape (targets, {shape[1]}, {shape[2]}), got {self.target_phi.shape}"
+            )
+        for name, array, expected in (
+            ("keep", self.keep, shape[:2]),
+            ("target_member", self.target_member, self.target_phi.shape[:2]),
+        ):
+            if array is not None and (array.shape != expected or array.dtype != bool):
+                raise InputError(f"{name} must be bool of shape {expected}, got {array.dtype} {array.shape}")
+
+    @property
+    def shadows(self) -> int:
+        return len(self.shadow_phi)
+
+    @property
+    def targets(self) -> int:
+        return len(self.target_phi)
+
+
+def read_arrays(path: str | Path) -> ShadowArrays:
+    """The arrays of a .npz file, by name and number of axes. Errors: InputError that names what does not fit.
+
+    keep            (S, n) true/false: shadow s was trained on example i
+    shadow_phi      (S, n) or (S, n, views); or in its place
+    shadow_logits   (S, n, classes) or (S, n, views, classes), with labels (n,)
+    target_phi      (n,), (n, views) or (targets, n, views); or in its place
+    target_logits   (n, classes), (n, views, classes) or (targets, n, views, classes)
+    target_member   (n,) or (targets, n) true/false; without it there are scores and no metrics
+    """
+    stored = load_npz(path)
+    if "keep" not in stored:
+        raise InputError(f"arrays {str(path)!r} hold no 'keep': a (shadows, n) mask of who was trained on what")
+    shadow = _signal(stored, "shadow", path)
+    if shadow.ndim == 2:
+        shadow = shadow[:, :, None]
+    target = _signal(stored, "target", path)
+    if target.ndim == 1:
+        target = target[:, None]
+    if target.ndim == 2:
+        target = target[None]
+    if shadow.ndim != 3 or target.ndim != 3 or shadow.shape[1:] != target.shape[1:]:
+        raise InputError(
+            f"arrays {str(path)!r}: shadow values {shadow.shape} and target values {target.shape} do not fit"
+        )
+    member = stored.get("target_member")
+    if member is not None:
+        member = as_mask(member if member.ndim == 2 else member[None], "target_member", target.shape[:2])
+    keep = as_mask(stored["keep"], "keep", shadow.shape[:2])
+    return ShadowArrays(shadow, keep, target, member, origin={"arrays": str(path)})
+
+
+def _signal(stored: Mapping[str, np.ndarray], who: str, path: str | Path) -> np.ndarray:
+    """phi as stored, or from logits and labels; the examples are axis 1 of the shadows and axis -3 of target logits."""
+    if f"{who}_phi" in stored:
+        return as_float(stored[f"{who}_phi"], f"{who}_phi")
+    if f"{who}_logits" not in stored or "labels" not in stored:
+        raise InputError(f"arrays {str(path)!r} need {who}_phi, or {who}_logits and labels (n,)")
+    logits, labels = stored[f"{who}_logits"], as_float(stored["labels"], "labels", 1)
+    fewest = 3 if who == "shadow" else 2
+    if logits.ndim == fewest:
+        logits = logits[..., None, :]  # one view
+    if logits.ndim not in (fewest + 1, 4) or logits.shape[-3] != len(labels):
+        raise InputError(f"arrays {str(path)!r}: {who}_logits {logits.shape} do not fit {len(labels)} labels")
+    return phi(logits, labels.reshape((1,) * (logits.ndim - 3) + (-1, 1)))
+
+
+def load_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """Every array of a .npz file, never unpickled. Errors: InputError for anything that is no such file."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: as_numpy(archive[name], name) for name in archive.files}
+    except FileNotFoundError:
+        raise InputError(f"arrays {str(path)!r} do not exist: check the path") from None
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive fails anywhere inside zipfile, zlib or numpy
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"arrays {str(path)!r} cannot be read as .npz: {reason}") from None
+
+
+def load_npy(path: str | Path) -> np.ndarray:
+    """One array of a .npy file, memory-mapped, never unpickled. Errors: InputError."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"array file {str(path)!r} does not exist: check the path") from None
+    except Exception as error:  # damaged headers fail in many ways
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"array file {str(path)!r} is no .npy file of numbers: {reason}") from None
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"array file {str(path)!r} is an archive: a .npy file is needed")
+    return array

@@ -1,0 +1,71 @@
+"""A user's own training as shadow training: train(indices, seed) -> module, given as package.module:function.
+
+The function trains one model on the rows `indices` (int64, sorted) of the data, with all randomness from `seed`, and
+returns the module. It is found by name in every process, so that nothing of it has to pickle. Models are trained one
+after another: nothing is known about them that would let them be stacked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from torch import nn
+
+from ..foundation import InputError
+
+
+@dataclass(frozen=True)
+class UserTraining:
+    """A train_many that calls the user's function once a model. name: package.module:function."""
+
+    name: str
+    folder: str = ""
+
+    def __call__(self, membership: np.ndarray, seeds: Sequence[int]) -> list[nn.Module]:
+        train = self.function()
+        return [_checked(train(np.flatnonzero(m), int(s)), self.name) for m, s in zip(membership, seeds, strict=True)]
+
+    def function(self) -> Callable[[np.ndarray, int], nn.Module]:
+        """The function itself; the folder the command ran in is searched first. Errors: InputError."""
+        module_name, separator, function_name = self.name.partition(":")
+        if not separator or not module_name or not function_name:
+            raise InputError(f"train {self.name!r} must be package.module:function")
+        place = self.folder or os.getcwd()
+        if place not in sys.path:
+            sys.path.insert(0, place)
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise InputError(f"train {self.name!r}: {module_name} cannot be imported from {place}: {error}") from None
+        function = getattr(module, function_name, None)
+        if not callable(function):
+            raise InputError(f"train {self.name!r}: {module_name} has no function {function_name}")
+        try:
+            inspect.signature(function).bind(np.zeros(1, dtype=np.int64), 0)
+        except TypeError:
+            raise InputError(f"train {self.name!r} must accept (indices, seed)") from None
+        except ValueError:
+            pass  # a callable without a signature: its call will tell
+        return cast("Callable[[np.ndarray, int], nn.Module]", function)
+
+    def code_hash(self) -> str:
+        """SHA-256 of the source file that defines the function: an edited recipe never meets old shards."""
+        file = inspect.getsourcefile(inspect.unwrap(self.function()))
+        if file is None:
+            return ""
+        with open(file, "rb") as source:
+            return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def _checked(model: object, name: str) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise InputError(f"train {name!r} must return a torch.nn.Module, got {type(model).__name__}")
+    return model

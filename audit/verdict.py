@@ -8,7 +8,7 @@ thresholds that were tried with the coins open; it multiplies the p-value and di
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,7 +51,7 @@ class AuditSettings:
     scores that are clearly upside down, `keep` does not, `flip` negates them and pays for a second look.
     """
 
-    guess_rule: GuessRule = GuessRule()
+    guess_rule: GuessRule = field(default_factory=GuessRule)
     delta: float = 1e-5
     confidence: float = 0.95
     alpha: float = 0.05
@@ -262,11 +262,16 @@ def _verdict_text(
         )
     if membership == "coins":
         bound = next(e for e in estimates if e["quantity"] == "epsilon" and e["class"] == "A")
+        if bound["value"] == 0:
+            return f"No claim was given, and these guesses prove no epsilon above 0. {CAVEAT}"
         return (
             f"No claim was given. With confidence {bound['confidence']:g}, training is not ({bound['value']:.4g}, "
             f"{settings.delta:g})-DP for any smaller epsilon. {CAVEAT}"
         )
-    pointer = "Flags that are not fair coins bound nothing: metrics only, not a bound. "
+    pointer = (
+        "Flags that are not fair coins bound nothing: metrics only, not a bound. For a bound, draw fair coins for "
+        "canaries before training (`coalmine coins`). "
+    )
     return "No claim was given. " + pointer + CAVEAT
 
 

@@ -81,7 +81,7 @@ def audit(
         str | None, typer.Option("--canary-method", help="How the canaries were made, for the record.")
     ] = None,
     label: Annotated[str, typer.Option("--label", help="A name for this audit in reports.")] = "",
-    output: Annotated[Path | None, typer.Option("--output", help="Write audit.json here.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write audit.json here.")] = None,
     fail_on_rejection: Annotated[
         bool, typer.Option("--fail-on-rejection", help="Exit with code 1 when the claim is rejected.")
     ] = False,
@@ -172,7 +172,7 @@ def summary(result: dict[str, Any]) -> list[str]:
     """What a person reads: verdict first, then every number with its class."""
     counts = result["counts"]
     lines = [
-        f"{result['verdict'].replace('_', ' ').upper()}. {result['verdict_text']}",
+        result["verdict_text"],
         f"{counts['canaries']} canaries ({counts['members']} members), {counts['correct']} of {counts['guesses']} "
         f"guesses right, {counts['undefined']} undefined, {counts['ties']} tied; rule {result['guess_rule']['name']}",
     ]

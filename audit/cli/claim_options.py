@@ -51,10 +51,9 @@ def claim_from_options(
     ]
     if len(ways) > 1:
         raise InputError(f"{' and '.join(ways)} name two claims: give one of them")
-    if claim is not None or mechanism is None:
-        if given:
-            names = ", ".join("--" + name.replace("_", "-") for name in given)
-            raise InputError(f"{names} describe a mechanism: give --mechanism too")
+    if given and mechanism is None:
+        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise InputError(f"{names} describe a mechanism: give --mechanism too")
     if claim is not None:
         return load_claim(claim)
     if not ways:

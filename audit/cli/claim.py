@@ -1,0 +1,134 @@
+"""coalmine claim: write claim.json, and run.json for those with their own trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...foundation import InputError, write_json
+from .claim_options import (
+    Epochs,
+    Epsilon,
+    Mechanism,
+    NoiseMultiplier,
+    SamplingRate,
+    Steps,
+    StepsPerEpoch,
+    claim_from_options,
+)
+from .options import Json, Quiet, print_json, remark
+
+app = typer.Typer(add_completion=False)
+
+DIVISORS = ("public", "realised")
+
+
+@app.command()
+def claim(
+    output: Annotated[Path, typer.Option("--output", "-o", help="claim.json")] = Path("claim.json"),
+    mechanism: Mechanism = None,
+    steps_per_epoch: StepsPerEpoch = None,
+    epochs: Epochs = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_rate: SamplingRate = None,
+    steps: Steps = None,
+    epsilon: Epsilon = None,
+    delta: Annotated[float, typer.Option("--delta", help="Of a bare claim.")] = 0.0,
+    adjacency: Annotated[str, typer.Option("--adjacency", help="add_remove or replace_one.")] = "add_remove",
+    membership: Annotated[str, typer.Option("--membership", help="coins, random_split or unknown.")] = "coins",
+    run_output: Annotated[
+        Path | None, typer.Option("--run-output", help="Also write run.json: what your own trainer ran.")
+    ] = None,
+    ran: Annotated[
+        str | None, typer.Option("--ran", help="With --run-output: the mechanism that ran, if not the claimed one.")
+    ] = None,
+    clipping_norm: Annotated[float | None, typer.Option("--clipping-norm", help="For run.json.")] = None,
+    divisor: Annotated[
+        str | None,
+        typer.Option(
+            "--divisor",
+            help="For run.json: the gradient sum was divided by a public constant, or by the realised batch size.",
+        ),
+    ] = None,
+    canaries: Annotated[
+        Path | None, typer.Option("--canaries", help="The canary set that was used, for run.json.")
+    ] = None,
+    commitment: Annotated[Path | None, typer.Option("--commitment", help="commitment.json, for run.json.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write down what theory promises of a training run, and what was run, for `coalmine audit`.
+
+    Example: coalmine claim --mechanism random_allocation --steps-per-epoch 100 --epochs 10 --noise-multiplier 1.43
+    """
+    claimed = claim_from_options(
+        mechanism=mechanism,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        membership=membership,
+        steps_per_epoch=steps_per_epoch,
+        epochs=epochs,
+        noise_multiplier=noise_multiplier,
+        sampling_rate=sampling_rate,
+        steps=steps,
+    )
+    if claimed is None:
+        raise InputError("claim nothing: give --mechanism with its parameters, or --epsilon and --delta")
+    written: dict[str, Any] = {"claim": claimed.to_json()}
+    if run_output is not None:
+        if run_output.resolve() == output.resolve():
+            raise InputError(f"--output and --run-output are both {str(output)!r}: give two files")
+        if divisor not in DIVISORS:
+            raise InputError(f"--divisor {divisor!r}: say public or realised, the audit needs to know")
+        if "name" not in claimed.record and ran is None:
+            raise InputError("--run-output with a bare epsilon needs --ran, the mechanism that ran")
+        written["run"] = _run_record(claimed.record, ran, clipping_norm, divisor, canaries, commitment)
+    write_json(output, written["claim"])
+    if run_output is not None:
+        write_json(run_output, written["run"])
+    if json:
+        print_json(written)
+    else:
+        remark(f"written: {output}" + (f", {run_output}" if run_output else ""), quiet)
+
+
+def _run_record(
+    claimed: dict[str, Any],
+    ran: str | None,
+    clipping_norm: float | None,
+    divisor: str,
+    canaries: Path | None,
+    commitment: Path | None,
+) -> dict[str, Any]:
+    from ...foundation import read_json
+
+    mechanism = claimed if ran is None or ran == claimed.get("name") else {"name": ran}
+    if ran is not None and ran != claimed.get("name"):
+        mechanism |= {key: value for key, value in claimed.items() if key not in ("name", "epsilon", "delta")}
+    committed = None
+    if commitment is not None:
+        content = read_json(commitment, "commitment file")
+        if not isinstance(content, dict) or not isinstance(content.get("coins_sha256"), str):
+            raise InputError(
+                f"--commitment {str(commitment)!r} holds no coins_sha256: give what `coalmine coins` wrote"
+            )
+        committed = content["coins_sha256"]
+    digest = None
+    if canaries is not None:
+        from ...canaries.stored import load_canaries
+
+        digest = load_canaries(canaries).sha256
+    return {
+        "mechanism": mechanism,
+        "clipping_norm": clipping_norm,
+        "divisor": divisor,
+        "divisor_is_public": divisor == "public",
+        "epochs_done": claimed.get("epochs"),
+        "canaries_sha256": digest,
+        "commitment": committed,
+        "written_by_hand": True,
+        "finished": True,
+    }

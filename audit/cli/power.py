@@ -1,0 +1,140 @@
+"""coalmine power: what an audit could show, before training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ...foundation import InputError
+from .audit import guess_rule_from_options
+from .claim_options import (
+    ClaimFile,
+    Epochs,
+    Epsilon,
+    Mechanism,
+    NoiseMultiplier,
+    SamplingRate,
+    Steps,
+    StepsPerEpoch,
+    claim_from_options,
+)
+from .options import Json, print_json
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def power(
+    canaries: Annotated[int | None, typer.Option("--canaries", help="m; without it, only the number needed.")] = None,
+    claim: ClaimFile = None,
+    mechanism: Mechanism = None,
+    steps_per_epoch: StepsPerEpoch = None,
+    epochs: Epochs = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_rate: SamplingRate = None,
+    steps: Steps = None,
+    epsilon: Epsilon = None,
+    delta: Annotated[float, typer.Option("--delta", help="delta of the bound on epsilon and of a bare claim.")] = 1e-5,
+    violation: Annotated[
+        float | None,
+        typer.Option(
+            "--violation",
+            help="Also: how often, and with how many canaries, a claim violated by this factor is rejected.",
+        ),
+    ] = None,
+    target_power: Annotated[float, typer.Option("--power", help="The power that --violation asks for.")] = 0.8,
+    guess_rule: Annotated[
+        str, typer.Option("--guess-rule", help="grid, fixed, all, sign, split or calibrated.")
+    ] = "grid",
+    guesses: Annotated[str | None, typer.Option("--guesses", help='With fixed: "100" or "60,40".')] = None,
+    confidence: Annotated[float, typer.Option("--confidence")] = 0.95,
+    alpha: Annotated[float, typer.Option("--alpha")] = 0.05,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Simulated audits per number of canaries.")] = 200,
+    most: Annotated[int, typer.Option("--most", help="Look for up to this many canaries.")] = 100_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the simulation.")] = 0,
+    json: Json = False,
+) -> None:
+    """Say before training what an audit can report at most, and how many canaries detect a violated claim.
+
+    Example: coalmine power --canaries 1000 --epsilon 3 --delta 1e-5 --violation 2
+    """
+    from ..power import canaries_needed, detection_power, reach
+
+    claimed = claim_from_options(
+        claim=claim,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        delta=delta,
+        steps_per_epoch=steps_per_epoch,
+        epochs=epochs,
+        noise_multiplier=noise_multiplier,
+        sampling_rate=sampling_rate,
+        steps=steps,
+    )
+    rule = guess_rule_from_options(guess_rule, guesses)
+    if canaries is None and violation is None:
+        raise InputError("give --canaries, or --violation with a claim, or both")
+    if violation is not None and claimed is None:
+        raise InputError("--violation needs a claim: --claim, --mechanism or --epsilon")
+    result: dict[str, Any] = {"guess_rule": rule.record(), "delta": delta, "confidence": confidence, "alpha": alpha}
+    result["claim"] = None if claimed is None else claimed.record
+    if canaries is not None:
+        found = reach(canaries, claimed, rule, delta, confidence, alpha)
+        result |= {
+            "canaries": canaries,
+            "largest_reportable_epsilon": found.largest_reportable_epsilon,
+            "smallest_reportable_p_value": found.smallest_reportable_p_value,
+            "can_reject": found.can_reject,
+        }
+    if violation is not None and claimed is not None:
+        result["violation"] = {"factor": violation, "repeats": repeats, "target_power": target_power}
+        if canaries is not None:
+            rate = detection_power(canaries, claimed, violation, rule, alpha, repeats, seed)
+            result["violation"] |= {"power": rate.power, "power_interval": list(rate.interval)}
+        needed = canaries_needed(claimed, violation, rule, target_power, alpha, repeats, seed, most)
+        result["violation"] |= {
+            "canaries_needed": None if needed is None else needed.canaries,
+            "canaries_needed_power": None if needed is None else needed.power,
+            "searched_up_to": most,
+        }
+    if json:
+        print_json(result)
+        return
+    for line in _lines(result):
+        typer.echo(line)
+
+
+def _lines(result: dict[str, Any]) -> list[str]:
+    lines = []
+    if "canaries" in result:
+        lines.append(
+            f"{result['canaries']} canaries can report at most epsilon {result['largest_reportable_epsilon']:.4g} at "
+            f"delta {result['delta']:g} (class A, {result['confidence']:g} confidence, rule "
+            f"{result['guess_rule']['name']}, every guess right)."
+        )
+    if result.get("can_reject") is not None:
+        p_value = result["smallest_reportable_p_value"]
+        lines.append(
+            f"The smallest p-value they can report against the claim is {p_value:.3g}: the claim "
+            + ("can be rejected." if result["can_reject"] else "can never be rejected. This audit would have no power.")
+        )
+    if "violation" in result:
+        violation = result["violation"]
+        if "power" in violation:
+            low, high = violation["power_interval"]
+            lines.append(
+                f"If the claim is violated by a factor {violation['factor']:g}, the strongest attack on independent "
+                f"canaries rejects it with power {violation['power']:.3g} [{low:.3g}, {high:.3g}] "
+                f"({violation['repeats']} simulated audits)."
+            )
+        if violation["canaries_needed"] is None:
+            lines.append(
+                f"Up to {violation['searched_up_to']} canaries, power {violation['target_power']:g} is not reached."
+            )
+        else:
+            lines.append(
+                f"Power {violation['target_power']:g} needs about {violation['canaries_needed']} canaries "
+                f"(power {violation['canaries_needed_power']:.3g} there); a weaker attack needs more."
+            )
+    return lines

@@ -1,0 +1,183 @@
+"""What an audit could show, before anything is trained.
+
+Two questions. What can m canaries report at most (every guess right)? If that does not reach the claim, the audit has
+no power and training for it is wasted. And with what probability does an audit of m canaries reject a claim that is
+violated by a factor x? That is simulated for the strongest attack the violated mechanism allows, on independent
+canaries: scores are drawn from its trade-off curve, so a real attack needs more canaries, never fewer on average.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..foundation import InputError, numpy_stream
+from .claims import Claim
+from .estimators.f_dp import trade_off_curve
+from .estimators.guess_rules import (
+    GuessRule,
+    Tally,
+    critical_counts,
+    epsilon_delta_of,
+    tally,
+    tally_epsilon,
+    tally_p_value,
+)
+from .estimators.guesses import guess_grid
+from .estimators.rates import clopper_pearson
+
+FEWEST_CANARIES = 20
+MOST_CANARIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What m canaries can report at most under a guess rule."""
+
+    canaries: int
+    largest_reportable_epsilon: float
+    smallest_reportable_p_value: float | None
+    can_reject: bool | None
+
+
+@dataclass(frozen=True)
+class DetectionPower:
+    """How often m canaries reject the claim when the violated mechanism runs, by simulation."""
+
+    canaries: int
+    power: float
+    interval: tuple[float, float]  # Clopper-Pearson, 95 %
+    repeats: int
+
+
+def reach(
+    canaries: int,
+    claim: Claim | None = None,
+    rule: GuessRule | None = None,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    alpha: float = 0.05,
+) -> Reach:
+    """Errors: InputError."""
+    counts = perfect_tally(rule or GuessRule(), canaries, alpha)
+    epsilon = tally_epsilon(counts, delta, confidence).value
+    if claim is None:
+        return Reach(canaries, epsilon, None, None)
+    p_value = tally_p_value(counts, _target(claim), alpha).value
+    return Reach(canaries, epsilon, p_value, p_value < alpha)
+
+
+def perfect_tally(rule: GuessRule, canaries: int, alpha: float) -> Tally:
+    """The guess counts of the rule with every guess right."""
+    if isinstance(canaries, bool) or canaries != int(canaries) or canaries < 2:
+        raise InputError(f"canaries must be a whole number of at least 2, got {canaries!r}")
+    if rule.name in ("grid", "calibrated"):
+        grid = guess_grid(canaries, alpha)
+        return Tally(canaries, grid, grid.copy(), rule.name == "calibrated")
+    if rule.name == "fixed":
+        guesses = int(rule.highest or 0) + int(rule.lowest or 0)
+        if guesses > canaries:
+            raise InputError(f"guess_rule fixed asks for {guesses} guesses of {canaries} canaries: lower the numbers")
+        return Tally(canaries, np.array([guesses]), np.array([guesses]))
+    tested = canaries - canaries // 2 if rule.name == "split" else canaries
+    return Tally(tested, np.array([tested]), np.array([tested]))
+
+
+def violated(claim: Claim, factor: float) -> Any:
+    """The mechanism that runs when the claim is violated by `factor`: its noise divided by it; a bare epsilon times it.
+
+    Errors: InputError for a claim that has neither.
+    """
+    if not (math.isfinite(factor) and factor > 0):
+        raise InputError(f"violation must be a positive number, got {factor!r}")
+    pair = epsilon_delta_of(claim.mechanism)
+    if pair:
+        return type(claim.mechanism)(pair[0] * factor, pair[1])
+    record = {key: value for key, value in claim.record.items() if key != "name"}
+    if "noise_multiplier" not in record:
+        raise InputError(f"the claim {claim.record} has no noise multiplier to violate")
+    return type(claim.mechanism)(**(record | {"noise_multiplier": record["noise_multiplier"] / factor}))
+
+
+def draw_scores(curve: Any, members: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+    """Independent scores whose best attack has exactly the trade-off curve f: higher means member.
+
+    A non-member's level a is uniform on [0, 1]; a member's has P[a <= x] = 1 - f(x), drawn as a = f(1 - u) with u
+    uniform because f is its own inverse. The score is -log a + log(1 - a).
+    """
+    u = stream.random(members.size)
+    level = np.where(members, trade_off_curve(curve).inverse_complement(u), u)
+    return np.log1p(-np.minimum(level, 1 - 1e-16)) - np.log(np.maximum(level, 1e-300))
+
+
+def detection_power(
+    canaries: int,
+    claim: Claim,
+    factor: float,
+    rule: GuessRule | None = None,
+    alpha: float = 0.05,
+    repeats: int = 200,
+    seed: int = 0,
+) -> DetectionPower:
+    """The share of simulated audits that reject. Errors: InputError."""
+    rule = rule or GuessRule()
+    if repeats < 1:
+        raise InputError(f"repeats must be at least 1, got {repeats!r}")
+    leaking = trade_off_curve(violated(claim, factor))
+    critical = critical_counts(_target(claim), perfect_tally(rule, canaries, alpha), alpha)
+    rejected = 0
+    for repeat in range(repeats):
+        stream = numpy_stream(seed, f"power/{canaries}/{repeat}")
+        members = stream.random(canaries) < 0.5
+        if not 0 < members.sum() < canaries:
+            continue
+        found = tally(rule, draw_scores(leaking, members, stream), members, alpha)
+        if rule.name == "split":
+            critical = critical_counts(_target(claim), found, alpha)
+        if found.calibrated and epsilon_delta_of(claim.mechanism):
+            rejected += tally_p_value(found, _target(claim), alpha).value < alpha
+        else:
+            rejected += bool(np.any(found.correct >= critical))
+    low, high = clopper_pearson(rejected, repeats, 0.95)
+    return DetectionPower(canaries, rejected / repeats, (float(low), float(high)), repeats)
+
+
+def canaries_needed(
+    claim: Claim,
+    factor: float,
+    rule: GuessRule | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    repeats: int = 200,
+    seed: int = 0,
+    most: int = 100_000,
+) -> DetectionPower | None:
+    """The smallest of the candidate sizes whose simulated power is enough; None if none up to `most` is."""
+    if not 0 < power < 1:
+        raise InputError(f"power must lie strictly between 0 and 1, got {power!r}")
+    if not FEWEST_CANARIES <= most <= MOST_CANARIES:
+        raise InputError(f"most must lie between {FEWEST_CANARIES} and {MOST_CANARIES}, got {most!r}")
+    sizes = candidate_sizes(most)
+    low, high = -1, len(sizes)
+    best: DetectionPower | None = None
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = detection_power(sizes[middle], claim, factor, rule, alpha, repeats, seed)
+        if found.power >= power:
+            high, best = middle, found
+        else:
+            low = middle
+    return best
+
+
+def candidate_sizes(most: int) -> list[int]:
+    """20, 25, 32, 40, 50, 63, 80, 100, … and `most`: ten a decade."""
+    count = int(math.log10(most / FEWEST_CANARIES) * 10) + 1
+    return sorted({round(FEWEST_CANARIES * 10 ** (k / 10)) for k in range(count)} | {most})
+
+
+def _target(claim: Claim) -> Any:
+    return claim.mechanism if epsilon_delta_of(claim.mechanism) else trade_off_curve(claim.mechanism)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..foundation import InputError, read_json
-from .fields import Fields, shown
+from .fields import Fields, clean, shown
 
 SCHEMA_VERSION = 1
 VERDICTS = ("rejected", "not_rejected", "no_power", "no_claim")
@@ -123,6 +123,8 @@ class Audit:
     alpha: float
     verdict: str
     verdict_text: str
+    remarks: tuple[str, ...]
+    membership: str
     power: Mapping[str, Any]
     roc: Roc | None
     histogram: Histogram | None
@@ -130,13 +132,13 @@ class Audit:
     source: str
 
     def estimate(self, quantity: str) -> Estimate | None:
-        """The first estimate of that quantity that has a value; the file's order is the audit's order of preference."""
+        """The first estimate of that quantity that has a value: the file's order is the audit's."""
         return next((e for e in self.estimates if e.quantity == quantity and e.value is not None), None)
 
     @property
     def fair_coins(self) -> bool:
         """Whether membership was decided by coins: without them every number is a metric and none is a bound."""
-        return self.claim is None or self.claim.membership == "coins"
+        return self.membership == "coins"
 
 
 def read_audits(audits: Sequence[str | Path | Mapping[str, Any]]) -> tuple[Audit, ...]:
@@ -158,15 +160,16 @@ def read_audits(audits: Sequence[str | Path | Mapping[str, Any]]) -> tuple[Audit
 def read_audit(audit: str | Path | Mapping[str, Any]) -> Audit:
     """One audit from its file or from the same content as a dictionary. Errors: InputError."""
     if isinstance(audit, Mapping):
-        content, source = audit, "audit"
+        content, source, name = audit, "audit", "unnamed audit"
     else:
         content, source = read_json(audit, "audit file"), f"audit file {str(audit)!r}"
+        name = clean(Path(audit).absolute().parent.name) or "unnamed audit"  # runs/private/audit.json: private
     if not isinstance(content, Mapping):
         raise InputError(f"{source} holds {shown(content)} where an object is needed: give coalmine audit's audit.json")
-    return _audit(Fields(content, source))
+    return _audit(Fields(content, source), name)
 
 
-def _audit(top: Fields) -> Audit:
+def _audit(top: Fields, name: str) -> Audit:
     version = top.content.get("schema_version")
     if isinstance(version, bool) or version != SCHEMA_VERSION:
         raise top.error("schema_version", f"{SCHEMA_VERSION}", version, "write the audit again with this coalmine")
@@ -178,8 +181,9 @@ def _audit(top: Fields) -> Audit:
     verdict = top.one_of("verdict", VERDICTS)
     if verdict != "no_claim" and claim is None:
         raise top.error("claim", f"an object where verdict is {verdict!r}", None, "judge it again with a claim")
+    given = "coins" if claim is None else claim.text("membership", default="unknown")
     return Audit(
-        label=top.text("label") or "unnamed audit",
+        label=top.text("label") or name,
         created=top.text("created", default=""),
         claim=None if claim is None else _claim(claim),
         run=None if run is None else run.content,
@@ -192,6 +196,8 @@ def _audit(top: Fields) -> Audit:
         alpha=top.number("alpha", 0, 1) or 0.0,
         verdict=verdict,
         verdict_text=top.text("verdict_text", default=""),
+        remarks=top.texts("remarks"),
+        membership=top.text("membership", default="") or given,
         power=top.mapping("power"),
         roc=None if roc is None else _roc(roc),
         histogram=None if histogram is None else _histogram(histogram),

@@ -60,6 +60,13 @@ class Fields:
             raise self.error(name, "text", value)
         return clean(value)
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts, empty where absent."""
+        value = self.content.get(name) or []
+        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+            raise self.error(name, "a list of texts", value)
+        return tuple(clean(one) for one in value)
+
     def one_of(self, name: str, choices: Sequence[str]) -> str:
         value = self.content.get(name)
         if not isinstance(value, str) or value not in choices:

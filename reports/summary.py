@@ -37,12 +37,12 @@ def summarise(audit: Audit) -> Summary:
 
 
 def p_value_class(audit: Audit) -> str:
-    """As the file says; else class A against a bare (ε, δ), B against a mechanism's curve, none without coins."""
+    """The class of the estimate that is this p-value; else A against a bare (ε, δ), B against a mechanism's curve."""
     if audit.p_value_class is not None:
         return audit.p_value_class
-    listed = audit.estimate("p_value")
-    if listed is not None:
-        return listed.validity
+    for estimate in audit.estimates:
+        if estimate.quantity == "p_value" and estimate.value == audit.p_value:
+            return estimate.validity
     if not audit.fair_coins or audit.claim is None:
         return "none"
     return "A" if "epsilon" in audit.claim.mechanism and "name" not in audit.claim.mechanism else "B"
@@ -87,17 +87,16 @@ def _claimed(audit: Audit) -> str:
 
 def _measured(audit: Audit) -> str:
     counts = audit.counts
-    drawn = "by fair coins" if audit.claim is None or audit.fair_coins else "not by coins"
+    drawn = "by fair coins" if audit.fair_coins else f"not by coins ({words.spaced(audit.membership)})"
     said = f"{counts.canaries} canaries: {counts.members} trained on, {counts.non_members} left out, decided {drawn}."
     if counts.guesses:
-        share = percent(counts.correct / counts.guesses)
-        said += f" The attack guessed {counts.guesses} of them and was right {counts.correct} times ({share}"
-        accuracy = audit.estimate("attack_accuracy")
-        if accuracy is not None and accuracy.interval is not None:
-            said += f"; class {accuracy.validity} interval {percent_interval(accuracy.interval)}"
-        said += ")."
+        said += f" Of {counts.guesses} guesses, {counts.correct} were right."
     else:
         said += " The attack made no guess."
+    accuracy = audit.estimate("attack_accuracy")
+    if accuracy is not None:
+        ends = "" if accuracy.interval is None else f", interval {percent_interval(accuracy.interval)}"
+        said += f" Attack accuracy {percent(accuracy.value)} (class {accuracy.validity}{ends})."
     if audit.p_value is not None:
         said += (
             f" If the claim were true, a result as strong as this would have a probability of at most "
@@ -108,6 +107,9 @@ def _measured(audit: Audit) -> str:
         certain = "" if epsilon.confidence is None else f" with {confidence(epsilon.confidence)} confidence"
         delta = "" if epsilon.delta is None else f" at δ = {number(epsilon.delta)}"
         said += f" The attack proves ε ≥ {at_least(epsilon.value)}{delta}{certain} (class {epsilon.validity})."
+    noise = audit.estimate("noise_multiplier")
+    if noise is not None:
+        said += f" The run leaked as if σ ≤ {at_most(noise.value)} (class {noise.validity})."
     return said
 
 
@@ -121,9 +123,12 @@ def _shown(audit: Audit) -> str:
     if audit.verdict == "not_rejected":
         tested = "" if audit.p_value is None else _p_against_alpha(audit)
         return f"Only that this attack, on these canaries, did not contradict the claim{tested}."
+    if audit.verdict == "no_power" and not audit.fair_coins and audit.p_value is None:
+        return "Nothing about the claim: without fair coins no test of it is valid. All numbers are metrics."
     if audit.verdict == "no_power":
         smallest = audit.power.get("smallest_reportable_p_value")
-        reach = f" is {p_value(smallest)}, above α = {number(audit.alpha)}" if _is_number(smallest) else " is above α"
+        reach = f" is {at_least(smallest, 2)}, not below" if _is_number(smallest) else " is not below"
+        reach += f" α = {number(audit.alpha)}"
         return f"Nothing. The smallest p-value that even a perfect attack could have reached{reach}."
     return "How far this attack tells members from non-members. Nothing about any promise."
 
@@ -144,7 +149,6 @@ _NOT_SHOWN = {
 def _next_steps(audit: Audit) -> tuple[str, ...]:
     if audit.verdict == "rejected":
         return (
-            *_contradictions(audit),
             "Noise: is Gaussian noise added at every step, empty steps too, with standard deviation "
             "noise_multiplier × clipping_norm on the sum of the clipped gradients, before the division?",
             "Sampling: does each record enter the steps as claimed? Shuffled batches of fixed size are neither random "
@@ -162,24 +166,10 @@ def _next_steps(audit: Audit) -> tuple[str, ...]:
             "trainings. Name the score before the coins are opened.",
         )
     if audit.verdict == "no_power":
-        return (*_power_steps(audit), "Train and audit again: coins cannot be drawn after training.")
+        return (*_power_steps(audit), "Then train and audit again: coins cannot be drawn after training.")
     return (
         "State what the training promises (mechanism and parameters, or ε and δ) and judge the same scores again. "
         "A claim made to fit the result proves nothing.",
-    )
-
-
-def _contradictions(audit: Audit) -> tuple[str, ...]:
-    """Where the run's own record says something else than the claim: the first suspect."""
-    recorded = None if audit.run is None else audit.run.get("mechanism")
-    if audit.claim is None or not isinstance(recorded, dict) or recorded == audit.claim.mechanism:
-        return ()
-    differing = {k for k in audit.claim.mechanism.keys() | recorded.keys() if _value(audit, k) != recorded.get(k)}
-    if not differing or "name" not in audit.claim.mechanism:
-        return ()
-    return (
-        f"Start here: the run's own record says {words.mechanism(recorded)}, the claim says "
-        f"{words.mechanism(audit.claim.mechanism)}.",
     )
 
 
@@ -188,23 +178,17 @@ def _power_steps(audit: Audit) -> tuple[str, ...]:
     largest, smallest = (audit.power.get(n) for n in ("largest_reportable_epsilon", "smallest_reportable_p_value"))
     if _is_number(largest):
         reach = f"With {audit.counts.canaries} canaries even a perfect attack could report no more than "
-        reach += f"ε ≥ {at_least(largest)}"
+        reach += f"ε = {at_most(largest)}"
         if _is_number(smallest):
-            reach += f", and no p-value below {p_value(smallest)}"
+            reach += f", and no p-value below {at_least(smallest, 2)}"
         steps.append(reach + ": more canaries see further.")
-    needed = audit.power.get("canaries_needed")
-    if _is_number(needed):
+    if not audit.fair_coins and audit.verdict == "no_power":
         steps.append(
-            f"Plant at least {number(needed)} canaries to be able to reject this claim at α = {number(audit.alpha)}."
+            "Draw fair coins for canaries before training (coalmine coins); flags of another kind test no claim."
         )
-    elif audit.verdict == "no_power":
-        steps.append("Plant more canaries, or guess on all of them, until a perfect attack would reach p ≤ α.")
+    else:
+        steps.append("How many canaries would be enough: coalmine power --claim claim.json --violation 2.")
     return tuple(steps)
-
-
-def _value(audit: Audit, name: str) -> Any:
-    assert audit.claim is not None
-    return audit.claim.mechanism.get(name)
 
 
 def _is_number(value: Any) -> bool:

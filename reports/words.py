@@ -49,6 +49,7 @@ _QUANTITIES = {
     "epsilon_lower_bound": "ε, lower bound",
     "mu": "Gaussian-DP μ",
     "p_value": "p-value",
+    "noise_multiplier": "σ, noise multiplier",
     "auc": "area under the ROC curve",
 }
 
@@ -116,7 +117,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**53):
-        return number(value, 12) if value == value and abs(value) != float("inf") else str(value)
+        return number(value, 8) if value == value and abs(value) != float("inf") else str(value)
     try:
         text = clean(str(value))
         return (spaced(text) if re.fullmatch(r"[a-z]+(_[a-z]+)+", text) else text) or "–"

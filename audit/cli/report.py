@@ -9,7 +9,7 @@ import typer
 
 from .options import Json, Quiet, print_json, remark
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(

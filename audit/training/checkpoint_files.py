@@ -6,6 +6,7 @@ holds and how to save it again. What a file is, is read from its bytes, not from
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import pickletools
 import warnings
@@ -21,6 +22,7 @@ from torch import Tensor
 from ...foundation import InputError
 
 _HOLDERS = ("state_dict", "model", "model_state_dict", "net", "module_state_dict")
+_PLAIN = ("collections.OrderedDict", "torch.FloatStorage", "torch.LongStorage")  # what every state dict asks for
 _RESAVE = "save it again where it was made: torch.save(model.state_dict(), path)"
 
 
@@ -73,7 +75,7 @@ def _archive_kind(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):  # ValueError: a file name that is no UTF-8
         raise InputError(f"checkpoint {str(path)!r} is truncated or damaged: copy or save it again") from None
     if any(name.endswith(".npy") for name in names):
         raise InputError(f"checkpoint {str(path)!r} is a numpy archive, not PyTorch weights: audit it by its scores")
@@ -99,9 +101,9 @@ def _read_safetensors(path: str | Path) -> dict[str, Tensor]:
 
 def _read_torch(path: str | Path) -> Any:
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), open(path, "rb") as file:  # a file: torch trusts the ending of a path
             warnings.simplefilter("ignore")  # remarks on old pickle protocols, of no use to whoever audits
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise _refused(path) from None
     except Exception as error:  # zip reader, legacy reader and restricted unpickler each fail in their own way
@@ -132,11 +134,11 @@ def _foreign_objects(path: str | Path) -> list[str]:
 
 
 def _globals_of_pickle(path: str | Path) -> set[str]:
-    """What a bare pickle would import, from its opcodes: disassembled, not run."""
+    """What bare pickles, one after the other, would import: from their opcodes, disassembled and not run."""
     named: set[str] = set()
     strings: list[str] = []
-    try:
-        with open(path, "rb") as file:
+    with open(path, "rb") as file, contextlib.suppress(Exception):  # the end, or damage: what was read can be told
+        while True:
             for opcode, argument, _ in pickletools.genops(file):
                 if opcode.name == "GLOBAL":
                     named.add(str(argument).replace(" ", "."))
@@ -144,9 +146,7 @@ def _globals_of_pickle(path: str | Path) -> set[str]:
                     named.add(".".join(strings[-2:]))
                 elif "UNICODE" in opcode.name:
                     strings.append(str(argument))
-    except Exception:  # damaged: what was read so far is what can be said
-        pass
-    return {name for name in named if not name.startswith(("collections.", "torch._utils."))}
+    return {name for name in named if name not in _PLAIN and not name.startswith("torch._utils.")}
 
 
 def _state_dict_within(path: str | Path, content: Any) -> Weights:

@@ -14,20 +14,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from torch import nn
 
+from .. import __version__
 from ..attacks.shadows import Shadows, run_shadows
-from ..canaries import CanarySet, remaining_rows
+from ..canaries import CanarySet
 from ..foundation import InputError, numpy_stream
+from .lira import Recipe, Universe, Work
 from .score import score_canaries
-from .training.data import Data
-from .training.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,57 +45,56 @@ class RepeatedRuns:
 
 
 def repeat_training(
-    data: Data,
+    rows: Universe,
     canaries: CanarySet,
     recipe: Recipe,
+    work: Work,
     runs: int,
-    seed: int,
-    folder: str | Path,
     *,
     score: str = "phi",
     one_canary: bool = False,
-    jobs: int = 1,
-    advance: Callable[[], None] | None = None,
+    device: str = "cpu",
 ) -> RepeatedRuns:
     """Train `runs` models with fresh coins, initialisation, order and noise, and score the canaries with each.
 
-    Resumable: finished chunks lie in `folder` as shards named by everything that decides them. With one_canary, run r
-    tosses a coin for canary r mod m and leaves out all others. Errors: InputError before anything is trained.
+    rows: universe(data, canaries), natural rows before the canaries. Resumable: finished chunks lie in work.folder as
+    shards named by everything that decides them. With one_canary, run r tosses a coin for canary r mod m and leaves
+    all others out. Errors: InputError before anything is trained.
     """
     if isinstance(runs, bool) or int(runs) != runs or runs < 2:
         raise InputError(f"runs must be a whole number of at least 2, got {runs!r}")
-    if canaries.data_fingerprint and canaries.data_fingerprint != data.fingerprint:
-        raise InputError(f"the canaries were crafted from other data than {data.name}: craft them from this data")
-    if canaries.x.shape[1:] != data.x.shape[1:]:
-        raise InputError(f"canaries have shape {canaries.x.shape[1:]}, the records of {data.name} {data.x.shape[1:]}")
-    stay = remaining_rows(canaries, len(data.y))
-    x, y = np.concatenate([data.x[stay], canaries.x]), np.concatenate([data.y[stay], canaries.y])
-    m, natural = len(canaries), int(stay.sum())
-    coins = np.stack([numpy_stream(seed, f"coins/{r}").random(m) < 0.5 for r in range(runs)])
+    m = len(canaries)
+    if not np.array_equal(rows.x[rows.audited], canaries.x):
+        raise InputError("rows were made for other canaries: use universe(data, canaries) with this set")
+    coins = np.stack([numpy_stream(work.seed, f"coins/{r}").random(m) < 0.5 for r in range(runs)])
     canary = np.arange(runs) % m if one_canary else None
     if canary is not None:
         coins &= np.arange(m) == canary[:, None]
-    keep = np.concatenate([np.ones((runs, natural), dtype=bool), coins], axis=1)
-    seeds = tuple(int(numpy_stream(seed, f"run/{r}").integers(2**63)) for r in range(runs))
+    keep = np.repeat(rows.always[None], runs, axis=0)
+    keep[:, rows.audited] = coins
     described = {
-        "recipe": recipe.record(),
-        "data": data.fingerprint,
-        "canaries": canaries.sha256,
-        "seed": str(seed),
+        **recipe.identity,
+        "data": rows.fingerprint,
+        "seed": str(work.seed),
         "score": score,
         "one_canary": one_canary,
+        "coalmine": __version__,
     }
-    key = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
     measured = run_shadows(
-        Shadows(keep, seeds, key),
-        recipe.trainer(x, y),
-        partial(_measure, canaries, score, recipe.device),
-        folder,
-        chunk=recipe.chunk,
-        jobs=jobs,
-        advance=advance,
+        Shadows(
+            keep,
+            tuple(int(numpy_stream(work.seed, f"run/{r}").integers(2**63)) for r in range(runs)),
+            hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest(),
+        ),
+        recipe.train_many,
+        partial(_measure, canaries, score, device),
+        work.folder,
+        chunk=work.chunk,
+        jobs=work.jobs,
+        backend=work.backend,
+        advance=work.advance,
     )
-    assert measured is not None  # no span was given: everything is here
+    assert measured is not None  # no span was given: every shard is here
     return RepeatedRuns(measured["score"], coins, canary)
 
 

@@ -74,23 +74,30 @@ def calibrated_p_value_of_counts(
     """The p-value of "training is (epsilon, delta)-DP" from right guesses on an increasing grid of guess counts."""
     correct, guesses = np.asarray(correct), np.asarray(guesses)
     statistic, index = _statistic(correct, guesses, epsilon)
-    if statistic >= 1:
-        return 1.0, index
-    boundary = _boundary(guesses, epsilon, statistic)
+    return calibrated_p_value_of_level(epsilon, delta, guesses, canaries, statistic), index
+
+
+def calibrated_p_value_of_level(
+    epsilon: float, delta: float, guesses: np.ndarray, canaries: int, level: float
+) -> float:
+    """A bound on P[statistic <= level] under any (epsilon, delta)-DP training."""
+    if level >= 1:
+        return 1.0
+    boundary = level_boundary(guesses, epsilon, level)
     p = crossing_probability(guesses, boundary, epsilon)
-    level = p + canaries * delta
+    bound = p + canaries * delta
     if delta == 0:
-        return min(1.0, level), index
+        return min(1.0, bound)
     total, last = p, p
     for k in range(1, _LARGEST_SHIFT + 1):
         # p_d for d in [2^(k-1), 2^k - 1] is at most its value at the end of that block.
         shift = 2**k - 1
         last = crossing_probability(guesses, boundary - shift, epsilon) if last < 1 else 1.0
         total += 2 ** (k - 1) * last
-        level = min(level, (canaries * delta + total) / 2**k)
+        bound = min(bound, (canaries * delta + total) / 2**k)
         if last > 0.9:
             break
-    return min(1.0, level), index
+    return min(1.0, bound)
 
 
 def crossing_probability(guesses: np.ndarray, boundary: np.ndarray, epsilon: float) -> float:
@@ -125,7 +132,7 @@ def _statistic(correct: np.ndarray, guesses: np.ndarray, epsilon: float) -> tupl
     return float(tails[index]), index
 
 
-def _boundary(guesses: np.ndarray, epsilon: float, level: float) -> np.ndarray:
+def level_boundary(guesses: np.ndarray, epsilon: float, level: float) -> np.ndarray:
     """b_j = min{b : P[Bin(g_j, q) >= b] <= level}, by bisection for all j at once; g_j + 1 if nothing is that rare."""
     q = float(expit(epsilon))
     low, high = np.zeros(guesses.size, int), guesses.astype(int) + 1  # tail(low) > level >= tail(high)

@@ -116,14 +116,14 @@ def _logits(model: nn.Module, x: np.ndarray, views: int, batch_size: int, device
     arguments: dict[str, Any] = {"views": view_list(VIEWS[views]), "batch_size": batch_size, "device": device}
     floating = [t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()]
     if torch.device(device).type == "mps" or not all(t.dtype == torch.float32 for t in floating):
-        return query_logits(model, x, **arguments)
+        return query_logits(model, x.copy(), **arguments)  # a copy: torch warns of read-only arrays
     model.to(device)
     try:
         model.double()
         query_logits(model, x[:1].astype(np.float64), device=device)
     except (RuntimeError, TypeError, InputError):  # a constant or a cast in the model's code
         model.float()
-        return query_logits(model, x, **arguments)
+        return query_logits(model, x.copy(), **arguments)
     try:
         return query_logits(model, x.astype(np.float64), **arguments)
     finally:

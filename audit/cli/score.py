@@ -77,6 +77,9 @@ def score(
     if (pixel_mean is None) != (pixel_std is None):
         raise InputError("--pixel-mean and --pixel-std go together: give both or neither")
     mean, std = _numbers("--pixel-mean", pixel_mean), _numbers("--pixel-std", pixel_std)
+    for path in (checkpoint, reference_checkpoint):
+        if path is not None and not path.exists():
+            raise InputError(f"checkpoint {str(path)!r} does not exist: check the path")
     run = _run_record(checkpoint)
     if score == "difference" and reference_checkpoint is None and run is not None:
         reference_checkpoint = checkpoint / "initial.safetensors"
@@ -89,9 +92,6 @@ def score(
         model = model or run["model"]["name"]
         checkpoint = checkpoint / "checkpoint.safetensors"
     classes = _classes(canary_set, data, run)
-    for path in (checkpoint, reference_checkpoint):
-        if path is not None and not path.exists():
-            raise InputError(f"checkpoint {str(path)!r} does not exist: check the path")
     record = ScoreRecord(
         score=score,
         views=views,

@@ -1,0 +1,149 @@
+"""The mechanisms that are answered by lattice composition: the questions, once for all of them."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .gaussian import Gaussian
+from .interval import Interval
+from .lattice import MemoryLimit
+from .mechanism import Mechanism
+from .parameters import check_delta, check_direction, check_epsilon, check_rates, positive
+from .ratio_law import RatioLaw
+from .refine import COARSEST, profile_of, refine
+from .trade_off import TradeOffCurve, polygon_curve
+
+CURVE_POINTS = 160
+
+
+class ComposedMechanism(Mechanism):
+    """`copies` independent parts, each with a `ratio_law`; dominated by the Gaussian mechanism `gaussian`."""
+
+    @property
+    @abstractmethod
+    def copies(self) -> int: ...
+
+    @abstractmethod
+    def ratio_law(self, resolution: float, tail: float, longest: int) -> RatioLaw: ...
+
+    @property
+    @abstractmethod
+    def gaussian(self) -> Gaussian:
+        """The same noise with the record in every step: never less revealing."""
+
+    @property
+    @abstractmethod
+    def is_gaussian(self) -> bool:
+        """Whether nothing is left to chance (one step an epoch, sampling rate 1): then `gaussian` is exact."""
+
+    @abstractmethod
+    def total_variation_in_closed_form(self) -> Interval: ...
+
+    @abstractmethod
+    def epsilon_lower_in_closed_form(self, delta: float) -> float:
+        """What a simple attack proves; matters only where the lattice is out of reach (tiny σ)."""
+
+    # -------------------------------------------------------------------------------------------------------- questions
+
+    def accuracy(self, width: float = 1e-6) -> Interval:
+        """[lower, upper] around the exact accuracy of the best guess at prior 1/2, refined to `width` where possible."""
+        requested = 2 * positive("width", width)
+        if self.is_gaussian:
+            return self.gaussian.accuracy()
+        found = refine(
+            self,
+            lambda profile: profile.total_variation(),
+            self.total_variation_in_closed_form(),
+            lambda interval: interval.width / requested,
+        )
+        return Interval(0.5 + found.lower / 2, min(1.0, 0.5 + found.upper / 2))
+
+    def delta(self, epsilon: float, direction: str = "both", relative_width: float = 1e-3) -> Interval:
+        """δ(ε), refined to a width of `relative_width` times its upper end where rounding permits."""
+        check_direction(direction)
+        epsilon = check_epsilon(epsilon)
+        if epsilon == math.inf or self.is_gaussian:
+            return self.gaussian.delta(epsilon) if epsilon < math.inf else Interval(0.0, 0.0)
+        start = Interval(0.0, self.gaussian.delta(epsilon).upper)
+        return refine(
+            self, lambda profile: profile.delta(epsilon, direction), start, _relative(relative_width, smallest=1e-11)
+        )
+
+    def epsilon(self, delta: float, direction: str = "both", relative_width: float = 1e-3) -> Interval:
+        """ε(δ), refined to a width of `relative_width` times its upper end.
+
+        Where δ lies below what rounding leaves of the lattice's tail (its numerical floor, about 1e-13 times the number
+        of steps), the upper end is that of the Gaussian mechanism with the same noise: valid, and wide.
+        """
+        check_direction(direction)
+        delta = check_delta(delta)
+        if delta == 0 or self.is_gaussian:
+            return self.gaussian.epsilon(delta)
+        start = Interval(min(self.epsilon_lower_in_closed_form(delta), 1e300), self.gaussian.epsilon(delta).upper)
+        return refine(
+            self, lambda profile: profile.epsilon(delta, direction), start, _relative(relative_width, smallest=1e-9)
+        )
+
+    def true_positive_rate(
+        self, false_positive_rate: ArrayLike, direction: str = "both", relative_width: float = 1e-3
+    ) -> Interval:
+        """The best attack's TPR at each FPR: arrays of the shape given (floats for a float).
+
+        "remove": the attack tests "record absent" against "present", a false positive is a non-member called member.
+        "add" exchanges the roles; "both" is the worse, what holds whichever way the attack is scored.
+        """
+        check_direction(direction)
+        rates = check_rates(false_positive_rate)
+        if self.is_gaussian:
+            return self.gaussian.true_positive_rate(rates)
+        flat = np.atleast_1d(rates).ravel()
+        start = Interval(flat, np.ones_like(flat))
+
+        def question(profile: Any) -> Interval:
+            return profile.true_positive_rate(flat, direction)
+
+        def excess(interval: Interval) -> float:
+            upper = np.asarray(interval.upper)
+            return float(np.max(interval.width / (relative_width * np.maximum(upper, 1e-9))))
+
+        found = refine(self, question, start, excess)
+        if rates.ndim == 0:
+            return Interval(float(np.asarray(found.lower)[0]), float(np.asarray(found.upper)[0]))
+        return Interval(np.asarray(found.lower).reshape(rates.shape), np.asarray(found.upper).reshape(rates.shape))
+
+    def trade_off_curve(self) -> TradeOffCurve:
+        """The largest of the curves f_{ε, δ(ε)} over a grid of ε, δ(ε) the certified upper end, both directions.
+
+        Where the lattice is out of reach, the dominating Gaussian's profile takes its place.
+        """
+        if self.is_gaussian:
+            return self.gaussian.trade_off_curve()
+        try:
+            profile = profile_of(self, COARSEST / 4)
+        except MemoryLimit:
+            profile = None
+
+        def upper(epsilon: float) -> float:
+            gaussian = float(self.gaussian.delta(epsilon).upper)
+            if profile is None:
+                return gaussian
+            both = max(profile.delta_remove_upper(epsilon), profile.delta_add_upper(epsilon))
+            return min(gaussian, both)
+
+        floor = 2 * upper(2.0**20) + 1e-300
+        high = 1e-3
+        while upper(high) > floor and high < 2.0**20:
+            high *= 1.5
+        grid = high * np.linspace(0.0, 1.0, CURVE_POINTS) ** 1.5
+        deltas = np.array([upper(e) for e in grid.tolist()])
+        return polygon_curve(grid, deltas, f"{self.name}, lattice lower curve, certified")
+
+
+def _relative(relative_width: float, smallest: float) -> Any:
+    requested = positive("relative_width", relative_width)
+    return lambda interval: interval.width / (requested * max(interval.upper, smallest)) if interval.width > 0 else 0.0

@@ -1,0 +1,219 @@
+"""Finite measures on a lattice and their convolution powers, with every error counted.
+
+A `Measure` approximates an ideal one: a non-negative measure that exact arithmetic would have produced from the same
+base by the same convolutions, kept on the same window. `error` bounds their distance in ‖·‖₁. What lies outside a
+window is *missing*: the functionals of `profile` hold for every part of a law, so a narrow window costs tightness,
+never validity, and no mass is ever scaled back to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import irfft, rfft
+
+from .rounding import PRODUCT, transform_error
+
+Array = NDArray[np.float64]
+Spectrum = NDArray[np.complex128]
+
+
+class MemoryLimit(Exception):
+    """The next transform would exceed the length that the caller allows."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Mass `mass[i]` at the lattice point `start + i`."""
+
+    start: int
+    mass: Array
+    error: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return float(self.mass.sum())
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.mass)
+
+
+UNIT_MASS = Measure(0, np.ones(1))
+
+
+def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longest: int) -> list[Measure]:
+    """first * base^{*copies} for each of `firsts`: the law of a sum, one term of which has a law of its own.
+
+    One transform of each law, one complex power, one inverse transform of each result, all of length n. Results are
+    kept on windows outside which at most `tail` lies (Chernoff). Sums are formed modulo n, so that what lies outside
+    a window is added somewhere inside it: `tail` is part of the error. Raises MemoryLimit where n would exceed `longest`.
+    """
+    if copies == 0:
+        return firsts
+    base = _shortened(base, tail / copies)
+    firsts = [_shortened(first, tail) for first in firsts]
+    windows = [_window(first, base, copies, tail) for first in firsts]
+    needed = max(max(high - low for low, high in windows), len(base.mass), max(len(f.mass) for f in firsts))
+    length = 1 << max(1, (needed - 1).bit_length())
+    if length > longest:
+        raise MemoryLimit
+    kappa = transform_error(length)
+    spectrum = rfft(base.mass, length)
+    base_one = base.total
+    size = np.abs(spectrum) + kappa * base_one  # ≥ |exact transform|
+    rest = size ** (copies - 1)
+    power_error = (copies * (kappa * base_one + 1.01 * PRODUCT * size)) * rest
+    power_size = rest * size
+    powered = _complex_power(spectrum, copies)
+    return [
+        _product(first, base, copies, powered, power_size, power_error, window, length, tail)
+        for first, window in zip(firsts, windows, strict=True)
+    ]
+
+
+def power(base: Measure, copies: int, tail: float, longest: int) -> Measure:
+    """The law of the sum of `copies` ≥ 1 independent terms."""
+    return base if copies == 1 else powers(base, copies, [UNIT_MASS], tail, longest)[0]
+
+
+def _product(
+    first: Measure,
+    base: Measure,
+    copies: int,
+    powered: Spectrum,
+    power_size: Array,
+    power_error: Array,
+    window: tuple[int, int],
+    length: int,
+    tail: float,
+) -> Measure:
+    """Multiply by the transform of `first`, transform back, cut the window out, bound the error (see `rounding`)."""
+    kappa = transform_error(length)
+    first_one = first.total
+    if len(first.mass) == 1:
+        factor, factor_error = np.full(1, first.mass[0], dtype=complex), 0.0
+    else:
+        factor, factor_error = rfft(first.mass, length), kappa * first_one
+    factor_size = np.abs(factor) + factor_error
+    product = powered * factor
+    spectral = (
+        power_error * factor_size + power_size * factor_error + PRODUCT * (power_size + power_error) * factor_size
+    )
+    reach = (power_size + power_error) * factor_size  # ≥ |product|, before and after rounding up to 3u
+    two = _full_norm(spectral, length) + kappa * _full_norm(reach, length)
+    largest = (_full_sum(spectral, length) + kappa * _full_sum(reach, length)) / length
+    mass = irfft(product, length, overwrite_x=True)
+    low, high = window
+    count = min(high - low, length)
+    begin = (low - first.start - copies * base.start) % length
+    mass = np.concatenate((mass[begin : begin + count], mass[: max(0, begin + count - length)]))
+    np.maximum(mass, 0.0, out=mass)  # the exact masses are not negative, so this brings each nearer
+    fresh = min(math.sqrt(count / length) * two, count * largest) * (1 + 1e-6)
+    base_one = base.total
+    inherited = first.error * (base_one + base.error) ** copies
+    inherited += first_one * copies * base.error * (base_one + base.error) ** (copies - 1)
+    return Measure(low, mass, fresh + inherited * (1 + 1e-9) + tail * first_one * (1 + 1e-6))
+
+
+def _complex_power(spectrum: Spectrum, copies: int) -> Spectrum:
+    """Binary powering: the relative error is at most (1 + √5 u)^{copies − 1} − 1, one factor for each product."""
+    result = spectrum.copy()
+    for bit in bin(copies)[3:]:
+        result *= result
+        if bit == "1":
+            result *= spectrum
+    return result
+
+
+def _full_norm(half: Array, length: int) -> float:
+    """‖·‖₂ of a spectrum of `length` from its first half: entries between the first and the middle count twice."""
+    twice = 2 * float(np.dot(half, half)) - float(half[0]) ** 2
+    return math.sqrt(twice) if len(half) > 1 else math.sqrt(length) * abs(float(half[0]))
+
+
+def _full_sum(half: Array, length: int) -> float:
+    return 2 * float(half.sum()) if len(half) > 1 else length * abs(float(half[0]))
+
+
+def _shortened(measure: Measure, tail: float) -> Measure:
+    """Remove ends that hold at most about `tail` each."""
+    mass = measure.mass
+    left = int(np.searchsorted(np.cumsum(mass), tail / 2, side="right"))
+    right = len(mass) - int(np.searchsorted(np.cumsum(mass[::-1]), tail / 2, side="right"))
+    if right <= left:
+        return measure
+    return Measure(measure.start + left, mass[left:right], measure.error)
+
+
+# ------------------------------------------------------------------------------------------------------------- windows
+
+
+def _window(first: Measure, base: Measure, copies: int, tail: float) -> tuple[int, int]:
+    """[low, high) outside which the sum has at most `tail` of the total mass.
+
+    Chernoff: P(sum ≥ B) ≤ e^{−θB} E e^{θ first} (E e^{θ base})^copies for every θ > 0, so
+    B = (ln of the product + ln(2/tail))/θ will do. The best θ is sought on a histogram, the bound taken on the law
+    itself; its rounding (below 1e-6 in the logarithm) is a thousandth of a lattice step's worth and B has one to spare.
+    """
+    start = first.start + copies * base.start
+    end = first.end - 1 + copies * (base.end - 1) + 1
+    high = start + _reach(first.mass, base.mass, copies, tail / 2)
+    low = end - 1 - _reach(first.mass[::-1], base.mass[::-1], copies, tail / 2)
+    return max(start, low), min(end, high + 1)
+
+
+def _reach(first: Array, base: Array, copies: int, tail: float) -> int:
+    """An offset that the sum of offsets (each from 0) exceeds with probability below `tail` of the total mass."""
+    coarse_first, coarse_base = _histogram(first), _histogram(base)
+
+    def bound(log_theta: float, first_law: tuple[Array, Array], base_law: tuple[Array, Array]) -> float:
+        theta = math.exp(log_theta)
+        exponent = _log_moment(theta, *first_law) + copies * _log_moment(theta, *base_law)
+        return (exponent - math.log(tail)) / theta
+
+    mean = float((coarse_base[0] * coarse_base[1]).sum() / coarse_base[1].sum())
+    spread = float(((coarse_base[0] - mean) ** 2 * coarse_base[1]).sum() / coarse_base[1].sum())
+    longest = len(first) + len(base)
+    scale = 1.0 / math.sqrt(copies * spread + longest)
+    low, high = math.log(scale * 1e-3), math.log(scale * 1e3)
+    golden = (math.sqrt(5) - 1) / 2
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    value_left, value_right = bound(left, coarse_first, coarse_base), bound(right, coarse_first, coarse_base)
+    for _ in range(22):
+        if value_left <= value_right:
+            high, right, value_right = right, left, value_left
+            left = high - golden * (high - low)
+            value_left = bound(left, coarse_first, coarse_base)
+        else:
+            low, left, value_left = left, right, value_right
+            right = low + golden * (high - low)
+            value_right = bound(right, coarse_first, coarse_base)
+    exact = [(np.arange(len(law), dtype=float), law) for law in (first, base)]
+    return math.ceil(bound((low + high) / 2, exact[0], exact[1])) + 1
+
+
+def _histogram(mass: Array, bins: int = 1024) -> tuple[Array, Array]:
+    """At most about `bins` points: the mean offset and the mass of each run."""
+    stride = -(-len(mass) // bins)
+    if stride == 1:
+        chosen = mass > 0
+        return np.flatnonzero(chosen).astype(float), mass[chosen]
+    starts = np.arange(0, len(mass), stride)
+    masses = np.add.reduceat(mass, starts)
+    chosen = masses > 0
+    return (starts + stride / 2)[chosen], masses[chosen]
+
+
+def _log_moment(theta: float, points: Array, mass: Array) -> float:
+    """ln Σ mass e^{θ·point}, scaled against overflow."""
+    exponents = theta * points
+    top = float(exponents[-1])
+    if top < 600:
+        return math.log(float((mass * np.exp(exponents)).sum()))
+    exponents = np.where(mass > 0, exponents + np.log(np.where(mass > 0, mass, 1.0)), -np.inf)
+    top = float(exponents.max())
+    return top + math.log(float(np.exp(exponents - top).sum()))

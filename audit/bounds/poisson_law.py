@@ -1,0 +1,73 @@
+"""One step of Poisson subsampling: the law of 1 − q + qX on the log lattice, both sides of a bound.
+
+Pair: Q = N(0, σ²) against P = (1 − q)N(0, σ²) + q N(1, σ²), ratio dP/dQ = 1 − q + qX with X as in `step_law`. The two
+sides are those of `allocation_law`, in one dimension: a mean-preserving spread onto the lattice points for the upper
+law, the cell number around each lattice point as a statistic for the lower one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from .lattice import Measure, MemoryLimit
+from .ratio_law import RatioLaw
+from .rounding import UNIT
+from .step_law import edge_of_absent_tail, edge_of_present_tail, spread, step_cells, trimmed
+
+Array = NDArray[np.float64]
+
+LARGEST_LOG = 600.0
+
+
+def poisson_law(
+    sampling_rate: float, noise_multiplier: float, resolution: float, tail: float, longest: int
+) -> RatioLaw:
+    """0 < sampling_rate < 1. `resolution`, `tail`, `longest` as in `allocation_law`."""
+    rate = sampling_rate
+    inverse_square = 1.0 / noise_multiplier / noise_multiplier
+    gain = rate * (2 * float(ndtr(1 / (2 * noise_multiplier))) - 1)  # total variation of one step, exactly
+    scale = min(rate * math.sqrt(math.expm1(min(inverse_square, 700.0))), 2.5 * gain)
+    top = edge_of_present_tail(tail, noise_multiplier)
+    bottom = edge_of_absent_tail(tail, noise_multiplier)
+    if top > LARGEST_LOG:
+        raise MemoryLimit
+    step = trimmed(resolution * scale)
+    last = math.ceil(math.log1p(rate * math.expm1(top)) / step) + 1
+    first = math.floor(math.log1p(rate * math.expm1(bottom)) / step) - 1
+    if last - first > longest:
+        raise MemoryLimit
+
+    points = np.arange(first, last + 1, dtype=float)
+    law = step_cells(_edges(points, step, rate), noise_multiplier)
+    absent, defect = spread(law)
+    upper_absent = Measure(first, absent, 4 * UNIT)
+    upper_present = Measure(first, absent * np.exp(points * step), (8 + 4 * step * max(abs(first), last)) * UNIT)
+
+    bins = np.arange(first, last, dtype=float)
+    cells = step_cells(_edges(np.arange(first, last + 1) - 0.5, step, rate), noise_multiplier)
+    with_record = (1 - rate) * cells.absent + rate * cells.present
+    growth = np.exp(bins * step)
+    rounding = (8 + 4 * step * max(abs(first), last)) * UNIT
+    return RatioLaw(
+        step,
+        upper_absent,
+        upper_present,
+        lower_absent=Measure(first, cells.absent, rounding),
+        lower_present=Measure(first, with_record, rounding),
+        lower_absent_tilted=Measure(first, cells.absent * growth, rounding),
+        lower_present_tilted=Measure(first, with_record / growth, rounding),
+        lower_absent_missing=0.0,
+        lower_present_missing=0.0,
+        base_error=4 * (law.error + cells.error),
+        mean_error=2 * law.error + (16 + 8 * step * max(abs(first), last)) * UNIT,
+        clip_error=defect,
+    )
+
+
+def _edges(points: Array, step: float, rate: float) -> Array:
+    """x at which 1 − q + qx = e^{kη}, not below 0. The doubles returned are the edges; e^{kη} fits them to a few u."""
+    return np.maximum(0.0, 1.0 + np.expm1(points * step) / rate)

@@ -1,0 +1,76 @@
+"""What floating point can do to the lattice computation, bounded. u = 2⁻⁵³.
+
+Assumptions, each checked against 40-digit arithmetic in the tests:
+(a) IEEE double arithmetic, round to nearest; complex products and sums by the ordinary formulas (a fused
+    multiply-add only lessens the error);
+(b) scipy.special.ndtr(z) has relative error at most (16 + 4z²)u for z ≤ 0, log at most 2u;
+(c) numpy's and scipy's FFT of a length n = 2^l is a product of radix-2^k butterflies (pocketfft's algorithm), whose
+    twiddle factors have error at most 8u. pocketfft multiplies two table entries: each has an argument x·(π/4n) of
+    at most π/4 with two roundings (error ≤ 1.6u), a sine and a cosine (≤ 1u), and the product adds √5 u:
+    2·2.6u + 2.3u < 8u.
+
+The FFT. Write one radix-2 level of the transform as y = B(Dx): D multiplies by twiddles, B adds and subtracts pairs.
+A product with a computed twiddle has relative error at most 8u + √5u (Brent, Percival and Zimmermann 2007), an
+addition 1u, and the constants √½ inside a radix-4 or radix-8 butterfly at most 2u more: 13.3u, rounded up to
+LEVEL = 14u, for each of the l levels (a radix-4 butterfly has one twiddle for two levels, so this is generous).
+Every output is a sum over the inputs, each carried along one path of l levels, so with κ = (1 + 14u)^l − 1
+
+    |ŷ_k − y_k| ≤ κ Σ_j |x_j|      and, as every level is √2 times a unitary matrix,      ‖ŷ − y‖₂ ≤ κ √n ‖x‖₂
+
+(Higham 2002, section 24.1, with the constants of this algorithm). The same holds for the inverse transform with its
+factor 1/n, a power of two and therefore exact, and for the real transforms, which leave out mirrored outputs.
+
+A law q * f^{*m} (`lattice.powers`): with F, G the exact transforms of f and q and hats for computed ones,
+|F̂ − F| ≤ κ‖f‖₁ at every frequency, so with s = |F̂| + κ‖f‖₁ ≥ |F|
+
+    |F̂^m − F^m| ≤ m κ‖f‖₁ s^{m−1},     binary powering adds a relative (1 + √5u)^{m−1} − 1 ≤ 1.01 m √5u,
+
+since a power is a tree of m − 1 products (for m·√5u < 0.01; beyond, the bound is of no use anyway). The product with
+Ĝ, |Ĝ − G| ≤ κ‖q‖₁, adds its own error and a relative √5u. Call the sum of these errors, frequency by frequency, s̃.
+By Parseval the inverse transform turns it into ‖·‖₂ = ‖s̃‖₂/√n, and into at most Σs̃/n at any single point; it adds
+κ times the same of what it is given. Setting negative entries to 0 cannot increase an error, since the exact ones are
+not negative. Over a window of w points the error in ‖·‖₁ is at most √w times the first and w times the second.
+Errors that f and q already carry are carried on: ‖f'^m q' − f^m q‖₁ ≤ ε_q F₁^m + Q₁ m ε_f F₁^{m−1}, with F₁, Q₁ the
+larger of the norms. Where s ≪ 1 powers underflow harmlessly: the bound s^{m−1} underflows as well, by which it may
+lose 2^{-1074} per entry, which the factors (1 + 1e-6) on the sums, themselves above 1e-300, outweigh.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+UNIT = 2.0**-53
+LEVEL = 14 * UNIT
+PRODUCT = math.sqrt(5) * UNIT
+
+
+def transform_error(length: int) -> float:
+    """κ for a transform of `length` = 2^l points."""
+    return math.expm1(length.bit_length() * LEVEL)  # bit_length is l + 1: one level to spare
+
+
+def sum_error(count: int) -> float:
+    """Relative error of numpy's sum or dot product of `count` non-negative numbers, any order of addition."""
+    return count * UNIT * (1 + 1e-9)
+
+
+def normal_tail_error(z: Array, z_error: Array | float) -> Array:
+    """Relative error of min(Φ(z), Φ(−z)) computed by ndtr at an argument that is itself off by z_error.
+
+    |d ln Φ(−|z|)/dz| ≤ |z| + 1, so an argument error e costs a relative e(|z| + 1) to first order; doubled for the rest.
+    """
+    size = np.abs(z)
+    return (16 + 4 * size * size) * UNIT + 2 * z_error * (size + 1)
+
+
+def pairwise_sum_error(count: int) -> float:
+    """Relative error of numpy's sum of a contiguous array of non-negative numbers.
+
+    numpy adds blocks of 128 by eight accumulators (at most 16 + 3 additions a path), then the blocks by a binary tree.
+    """
+    return (24 + count.bit_length()) * UNIT

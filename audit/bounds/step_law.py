@@ -1,0 +1,94 @@
+"""The law of one step's ratio X = exp(Z/σ − 1/(2σ²)) on the cells [kh, (k+1)h) of a lattice, both sides of a bound.
+
+Under Q (record absent) Z is standard normal, so P(X ≤ x) = Φ(z), E[X; X ≤ x] = Φ(z − 1/σ) with
+z = σ ln x + 1/(2σ), and the second is also P(X ≤ x) where the record is in the step (law P).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from .rounding import UNIT, normal_tail_error
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Masses of the cells between `edges` (n + 1,), n cells.
+
+    absent (n,): P_Q(X in cell);  present (n,): P_P(X in cell) = E_Q[X; cell];
+    error: how far the partial sums of either may be from the truth, at any edge, measured from the nearer end and for
+    `absent` also after multiplication by the edge. Cells are differences of values at edges, so errors at inner edges
+    cancel in every partial sum: `error` does not grow with the number of cells.
+    """
+
+    edges: Array
+    absent: Array
+    present: Array
+    error: float
+
+
+def step_cells(edges: Array, noise_multiplier: float) -> Cells:
+    """edges: increasing, non-negative, exact doubles."""
+    shift = 1.0 / noise_multiplier
+    with np.errstate(divide="ignore"):
+        logs = np.log(edges)
+    z = noise_multiplier * logs + shift / 2
+    finite = np.isfinite(z)
+    z_error = np.where(finite, 4 * UNIT * (np.abs(noise_multiplier * np.where(finite, logs, 0.0)) + shift), 0.0)
+    absent, tails, absent_error = _differences(z, z_error)
+    w = z - shift
+    w_error = z_error + UNIT * (np.where(finite, np.abs(w), 0.0) + shift)
+    present, _, present_error = _differences(w, w_error)
+    with np.errstate(invalid="ignore"):
+        scaled = np.where(tails > 0, absent_error * np.maximum(1.0, edges), 0.0)
+    return Cells(edges, absent, present, float(np.max(scaled)) + float(np.max(present_error)) + 4 * UNIT)
+
+
+def _differences(z: Array, z_error: Array) -> tuple[Array, Array, Array]:
+    """Φ(z_{k+1}) − Φ(z_k), by Φ on the left of 0 and by 1 − Φ on the right; min(Φ, 1 − Φ); its absolute error."""
+    below, above = ndtr(z), ndtr(-z)
+    masses = np.where(z[:-1] < 0, below[1:] - below[:-1], above[:-1] - above[1:])
+    tails = np.minimum(below, above)
+    finite = np.where(np.isfinite(z), z, 0.0)
+    error = tails * np.minimum(1.0, normal_tail_error(finite, z_error))
+    return np.maximum(masses, 0.0), tails, error
+
+
+def spread(cells: Cells) -> tuple[Array, float]:
+    """The upper law: each cell's mass split between its two ends so that its mean is kept ("connect the dots").
+
+    Returns masses on the n + 1 edges, and the defect: by how much the mean may have been moved by clipping a share to
+    [0, mass], which rounding makes necessary where a cell's mass is of the order of the rounding itself.
+    """
+    width = np.diff(cells.edges)
+    wanted = (cells.present - cells.edges[:-1] * cells.absent) / width
+    share = np.clip(wanted, 0.0, cells.absent)
+    masses = np.zeros(len(cells.edges))
+    masses[:-1] += cells.absent - share
+    masses[1:] += share
+    return masses, float(np.sum(np.abs(wanted - share) * width))
+
+
+def edge_of_absent_tail(tail: float, noise_multiplier: float) -> float:
+    """ln of the x below which X lies with probability `tail` under Q."""
+    shift = 1.0 / noise_multiplier
+    return shift * float(ndtri(tail)) - shift * shift / 2
+
+
+def edge_of_present_tail(tail: float, noise_multiplier: float) -> float:
+    """ln of the x beyond which X lies with probability `tail` under P."""
+    shift = 1.0 / noise_multiplier
+    return shift * (shift - float(ndtri(tail))) - shift * shift / 2
+
+
+def trimmed(value: float) -> float:
+    """`value` rounded to 20 significant bits, so that its multiples up to 2³³ are exact doubles."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa * 2**20), exponent - 20)

@@ -1,0 +1,316 @@
+"""`coalmine lira`: the likelihood ratio attack and its successors with shadow models, resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...foundation import InputError
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+
+app = typer.Typer(add_completion=False)
+
+EXAMPLE = (
+    "Examples: coalmine lira --data digits --model mlp --shadows 16 --targets 4 --steps-per-epoch 12 --epochs 40 "
+    "--learning-rate 0.1 --momentum 0.9 --output runs/lira   |   coalmine lira --target runs/a --canaries "
+    "canaries.safetensors --output runs/lira   |   coalmine lira --arrays logits_and_keep.npz --output runs/lira"
+)
+LAYOUTS = ("mi_lira_2021", "lira-pytorch", "lira_analysis", "ml_privacy_meter")
+
+
+@app.command(epilog=EXAMPLE)
+def lira(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; the same command resumes it.")],
+    data: Annotated[
+        str, typer.Option(help="digits, cifar10:ROOT, imagefolder:DIR, table.csv, arrays.npz …")
+    ] = "digits",
+    canaries: Annotated[
+        Path | None, typer.Option(help="Attack the membership of these canaries; all other rows are always in.")
+    ] = None,
+    coins: Annotated[
+        Path | None, typer.Option(help="With --canaries and --target: open the coins for metrics. Leave out to score.")
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(help="Your trained model: a checkpoint, or the folder of a `coalmine train` run."),
+    ] = None,
+    target_members: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .npy with the rows of --data that the target was trained on: true/false for each, or row numbers. "
+            "Left out: all training rows, and the test rows are the non-members."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="mlp, cnn, cnn-137k, wrn16-4, torchvision:NAME or package.module:function.")
+    ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option(help="Your own training, package.module:function(indices, seed) -> module, one model a call."),
+    ] = None,
+    arrays: Annotated[
+        Path | None, typer.Option(help="No training: a .npz with keep and logits or phi (see docs/attacks.md).")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="No training: the folder of another tool; with --layout.")] = None,
+    layout: Annotated[str | None, typer.Option(help=f"Whose folder: {', '.join(LAYOUTS)}.")] = None,
+    target_index: Annotated[
+        int | None, typer.Option(help="With --folder: the number of the model that is attacked.")
+    ] = None,
+    shadows: Annotated[int, typer.Option(help="How many shadow models; 8 are enough for most purposes.")] = 16,
+    targets: Annotated[int, typer.Option(help="Without --target: how many models of the recipe are attacked.")] = 1,
+    fraction: Annotated[float, typer.Option(help="Probability that a shadow is trained on an example.")] = 0.5,
+    attack: Annotated[
+        str, typer.Option(help="The attack whose scores are written; choose it before you see any coins.")
+    ] = "lira_online",
+    views: Annotated[int, typer.Option(help="1, 2 (mirror), 9, 18, 25 or 50 (shifts, mirrored).")] = 1,
+    steps_per_epoch: Annotated[int | None, typer.Option(help="M: optimiser steps in one epoch.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="E: epochs.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Step size of SGD.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="DP-SGD shadows; with --clipping-norm.")] = None,
+    clipping_norm: Annotated[float | None, typer.Option(help="Left out: plain SGD.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="random_allocation, fixed_bins, poisson, fixed_size or full_batch.")
+    ] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of SGD.")] = None,
+    augmentation: Annotated[str | None, typer.Option(help="none or flip_shift (images).")] = None,
+    chunk: Annotated[int, typer.Option(help="Models trained side by side, and a shard on disk.")] = 8,
+    jobs: Annotated[int, typer.Option(help="Processes on this machine; they pay once training takes minutes.")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a dask scheduler that shares --output (extra dask).")
+    ] = None,
+    span: Annotated[
+        str | None, typer.Option(help="first:last, only shadows of that range: one job of a cluster array.")
+    ] = None,
+    seed: Seed = None,
+    device: Device = "cpu",
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack membership with shadow models: LiRA, BASE, RMIA and simpler scores, with intervals.
+
+    Metrics, not a bound on epsilon: a model trained before any coins were drawn gets metrics only. Writes scores.csv
+    and lira.json into --output. Every finished chunk of shadows is on disk: the same command trains what is missing,
+    also with more --shadows. Shadow models are the auditor's own: without --seed they use seed 0.
+    """
+    trained = {
+        "steps_per_epoch": steps_per_epoch,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "noise_multiplier": noise_multiplier,
+        "clipping_norm": clipping_norm,
+        "sampler": sampler,
+        "momentum": momentum,
+        "augmentation": augmentation,
+    }
+    if sum(given is not None for given in (arrays, folder, train or model or target)) > 1 and (arrays or folder):
+        raise InputError("--arrays, --folder and training (--model, --train, --target) exclude each other: give one")
+    inputs = None
+    if arrays is not None or folder is not None:
+        collected = _collected(arrays, folder, layout, target_index)
+    else:
+        collected, inputs = _trained(
+            output, data, canaries, coins, target, target_members, model, train, trained,
+            shadows, targets, fraction, views, chunk, jobs, scheduler, span, seed or 0, device, quiet,
+        )  # fmt: skip
+        if collected is None:
+            typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")
+            return
+    from ..lira_report import conclude
+
+    result = conclude(collected, attack, inputs, seed or 0)
+    files = _write(output, result, attack)
+    if json_output:
+        print_json(result.record)
+        return
+    for line in result.warnings:
+        remark(f"warning: {line}", quiet)
+    typer.echo(_table(result.record))
+    typer.echo(f"files: {', '.join(str(f) for f in files)}")
+    if not quiet:
+        typer.echo(result.record["not_a_bound"])
+
+
+def _collected(arrays: Path | None, folder: Path | None, layout: str | None, target_index: int | None) -> Any:
+    if arrays is not None:
+        from ...attacks.shadow_arrays import read_arrays
+
+        return read_arrays(arrays)
+    if layout not in LAYOUTS or folder is None:
+        raise InputError(f"--folder needs --layout, one of {', '.join(LAYOUTS)}, got {layout!r}")
+    from ...attacks.import_lira_analysis import import_lira_analysis
+    from ...attacks.import_lira_pytorch import import_lira_pytorch
+    from ...attacks.import_mi_lira import import_mi_lira
+    from ...attacks.import_ml_privacy_meter import import_ml_privacy_meter
+
+    importers = (import_mi_lira, import_lira_pytorch, import_lira_analysis, import_ml_privacy_meter)
+    return dict(zip(LAYOUTS, importers, strict=True))[layout](folder, target_index)
+
+
+def _trained(
+    output: Path, data: str, canaries: Path | None, coins: Path | None, target: Path | None,
+    target_members: Path | None, model: str | None, train: str | None, trained: dict[str, Any],
+    shadows: int, targets: int, fraction: float, views: int, chunk: int, jobs: int,
+    scheduler: str | None, span: str | None, seed: int, device: str, quiet: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    """(arrays, inputs of the blind baseline); arrays is None where a span leaves shadows to other jobs."""
+    from ...attacks.query import view_list
+    from ...canaries import CanarySet, Coins
+    from ..lira import Work, engine_recipe, shadow_arrays, universe, user_recipe
+    from ..score import VIEWS
+    from ..training.checkpoint import open_model
+    from ..training.data import load_data
+
+    if views not in VIEWS:
+        raise InputError(f"--views must be one of {', '.join(map(str, VIEWS))}, got {views}")
+    if coins is not None and (canaries is None or target is None):
+        raise InputError("--coins tells which --canaries are members of --target: give all three, or no coins")
+    if target_members is not None and (target is None or canaries is not None):
+        raise InputError("--target-members goes with --target and without --canaries: drop it, or give --target")
+    where = str(torch_device(device))
+    source = load_data(data)
+    canary_set = CanarySet.load(canaries) if canaries else None
+    model, trained = _recipe_of_run(target, model, trained)
+    rows = universe(source, canary_set, test_rows_too=target is not None and canaries is None and not target_members)
+    if train is not None:
+        recipe = user_recipe(train, str(Path.cwd()))
+    else:
+        recipe = engine_recipe(rows, model or "mlp", _settings(trained, rows.expected_size(fraction)), chunk, where)
+    attacked, member = None, None
+    if target is not None:
+        attacked = open_model(target, model, source.input_shape, source.classes)
+        if canary_set is not None:
+            drawn = Coins.load(coins) if coins else None
+            if drawn is not None:
+                drawn.check(canary_set)
+            member = None if drawn is None else drawn.member
+        else:
+            member = _members(target_members, len(source.y), len(rows.y))
+    names = VIEWS[views]
+    total = -(-shadows // chunk) + (0 if target is not None else -(-targets // chunk))
+    with _cluster(scheduler), stepper(total, "shadow models", quiet) as advance:
+        work = Work(
+            output / "shadows", seed, chunk, max(jobs, 2) if scheduler else jobs, "dask" if scheduler else "loky",
+            _span(span), advance,
+        )  # fmt: skip
+        collected = shadow_arrays(
+            rows, recipe, work, shadows,
+            targets=targets, target=attacked, target_member=member, fraction=fraction,
+            views=view_list(names), device=where,
+        )  # fmt: skip
+    return collected, None if canary_set is not None else (rows.x[rows.audited], rows.y[rows.audited])
+
+
+def _recipe_of_run(target: Path | None, model: str | None, given: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Model and settings of a `coalmine train` run where --target is its folder; what is given by option wins."""
+    if target is None or not (target / "run.json").is_file():
+        return model, given
+    from ...foundation import read_json
+
+    run = read_json(target / "run.json", "run record")
+    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict) or not isinstance(run.get("model"), dict):
+        raise InputError(f"run record {str(target / 'run.json')!r} holds no model and settings: give them as options")
+    settings = {k: v if v is not None else run["settings"].get(k) for k, v in given.items()}
+    return model or run["model"].get("name"), settings
+
+
+def _settings(given: dict[str, Any], public_size: float) -> Any:
+    from ..training.settings import TrainingSettings
+
+    for name in ("steps_per_epoch", "epochs", "learning_rate"):
+        if given[name] is None:
+            raise InputError(f"--{name.replace('_', '-')} is needed to train shadow models like the target")
+    return TrainingSettings(public_size=public_size, **{k: v for k, v in given.items() if v is not None})
+
+
+def _members(path: Path | None, training_rows: int, rows: int) -> Any:
+    """(rows,) bool: who the target was trained on; without a file, the training rows."""
+    import numpy as np
+
+    if path is None:
+        return np.arange(rows) < training_rows
+    from ...attacks.shadow_arrays import load_npy
+
+    given = np.asarray(load_npy(path)).reshape(-1)
+    if given.dtype == bool and len(given) == rows:
+        return given
+    if given.dtype.kind in "iu" and given.size and given.min() >= 0 and given.max() < rows:
+        return np.isin(np.arange(rows), given)
+    raise InputError(
+        f"--target-members {str(path)!r} must hold true/false for each of the {rows} training rows, or row numbers, "
+        f"got {given.dtype} {given.shape}"
+    )
+
+
+def _span(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, separator, last = text.partition(":")
+    if not separator or not first.isdigit() or not last.isdigit():
+        raise InputError(f"--span {text!r} must be first:last, as 0:16")
+    return int(first), int(last)
+
+
+def _cluster(address: str | None) -> Any:
+    from contextlib import nullcontext
+
+    if address is None:
+        return nullcontext()
+    try:
+        from distributed import Client  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InputError("--scheduler needs dask: install the extra, pip install 'coalmine[dask]'") from None
+    try:
+        return Client(address, timeout="10s")
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(f"--scheduler {address!r} does not answer: {error}") from None
+
+
+def _write(output: Path, result: Any, attack: str) -> list[Path]:
+    from ...foundation import write_json, write_text
+
+    files, members = [], result.arrays.target_member
+    for t, scores in enumerate(result.scores[attack]):
+        lines = ["canary_id,score" + (",member" if members is not None else "")]
+        for i, value in enumerate(scores.scores):
+            flag = f",{int(members[t, i])}" if members is not None else ""
+            lines.append(f"{i},{value:.10g}{flag}")
+        files.append(output / ("scores.csv" if len(result.scores[attack]) == 1 else f"scores_target{t}.csv"))
+        write_text(files[-1], "\n".join(lines) + "\n")
+    write_json(output / "lira.json", result.record)
+    return [*files, output / "lira.json"]
+
+
+def _table(record: dict[str, Any]) -> str:
+    lines = [
+        f"{record['examples']} examples, {record['shadows']} shadow models, {record['targets']} target(s), "
+        f"{record['views']} view(s); {record['direction']}"
+    ]
+    sections = record["attacks"]
+    if not any("metrics" in section for section in sections.values()):
+        return lines[0] + "\nmembership of the target is not known here: scores were written, metrics were not computed"
+    sample = sections[record["attack"]]["metrics"]
+    lines.append(
+        f"{sample['members']} members, {sample['non_members']} non-members; intervals {sample['confidence']:.0%}: "
+        f"{sample['interval_method']}"
+    )
+    lines.append(f"{'attack':18}{'AUC':26}{'balanced accuracy':26}{'TPR at 1% FPR':26}{'TPR at 0.1% FPR':26}undefined")
+    for name, section in sections.items():
+        m = section["metrics"]
+        accuracy = m["balanced_accuracy"] or {"value": None, "interval": None}
+        cells = [_cell(m["auc"], m["auc_interval"]), _cell(accuracy["value"], accuracy["interval"])]
+        cells += [_cell(p["true_positive_rate"], p["interval"]) for p in m["tpr_at_fpr"]]
+        star = "*" if name == record["attack"] else " "
+        lines.append(f"{name + star:18}" + "".join(f"{cell:26}" for cell in cells) + str(m["undefined"]))
+    lines.append("* the attack chosen; balanced accuracy at a threshold chosen on a shadow model")
+    lines += [
+        f"TPR at {p['false_positive_rate']:.1%} FPR: {p['refused']}" for p in sample["tpr_at_fpr"] if p["refused"]
+    ]
+    return "\n".join(lines)
+
+
+def _cell(value: float | None, interval: list[float] | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" + (f" [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else "")

@@ -21,7 +21,9 @@ from .theory import AccuracyCurve, accuracy_curve, parameter_of
 from .words import curve_name
 
 AXIS_LABELS = {"noise_multiplier": "noise multiplier σ of the claim", "epsilon": "ε of the claim"}
-_SPREAD = 2.5  # how far the axis reaches below the smallest and above the largest claimed value, as a factor
+# How far the axis reaches beyond the smallest and the largest claimed value: far towards less privacy, where the curve
+# tells how little noise would allow what the attack achieved.
+_REACH = {"noise_multiplier": (1 / 8, 2.5), "epsilon": (1 / 2.5, 8.0)}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def headlines(audits: Sequence[Audit]) -> tuple[Headline, ...]:
         if not points:
             continue
         claimed = [_claimed(audit, parameter) for _, audit, _ in points]
-        low, high = min(claimed) / _SPREAD, max(claimed) * _SPREAD
+        low, high = min(claimed) * _REACH[parameter][0], max(claimed) * _REACH[parameter][1]
         curves: dict[str, AccuracyCurve] = {}
         for _, audit, _ in points:
             assert audit.claim is not None
@@ -104,16 +106,18 @@ def describe_headline(headline: Headline) -> str:
 def _curves(axes: drawing.Axes, headline: Headline) -> None:
     for turn, (name, curve) in enumerate(headline.curves):
         style = ("-", (0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))[turn % 4]
+        outermost = (curve.values, curve.bound) if curve.values.size else (curve.exact_values, curve.exact_upper)
         if len(headline.curves) == 1:
-            axes.fill_between(curve.values, curve.bound, 1.2, color=FORBIDDEN, alpha=0.07, linewidth=0)
-        exact = curve.exact_values.size > 0
-        kind = "upper bound, closed form" if exact else "upper bound"
-        axes.plot(curve.values, curve.bound, color=INK, linewidth=1.8, linestyle=style, label=f"{kind}: {name}")
-        if exact:
+            axes.fill_between(*outermost, 1.2, color=FORBIDDEN, alpha=0.07, linewidth=0)
+        if curve.values.size:
+            kind = "upper bound" if curve.formula_is_exact else "upper bound, closed form"
+            axes.plot(curve.values, curve.bound, color=INK, linewidth=1.8, linestyle=style, label=f"{kind}: {name}")
+        if curve.exact_values.size:
+            alone = "" if curve.values.size else f": {name}"
             axes.plot(
                 *(curve.exact_values, curve.exact_upper),
                 **{"color": MUTED, "linewidth": 1.0, "marker": "|", "markersize": 5, "linestyle": style},
-                label="upper bound, exact value (ticks; joined by eye)",
+                label=f"upper bound, exact value (at the ticks){alone}",
             )
 
 
@@ -142,7 +146,10 @@ def _point(axes: drawing.Axes, headline: Headline, turn: int, point: tuple[int, 
 
 def _top(headline: Headline) -> float:
     """High enough for every interval and for every curve at its claimed value, never so high that they lie flat."""
-    highest = [curve.bound[curve.values >= curve.claimed].max(initial=0.5) for _, curve in headline.curves]
+    highest = [0.5]
+    for _, curve in headline.curves:
+        highest.append(curve.bound[curve.values >= curve.claimed].max(initial=0.5))
+        highest.append(curve.exact_upper[curve.exact_values >= curve.claimed].max(initial=0.5))
     for _, _, accuracy in headline.audits:
         high = accuracy.interval[1] if accuracy.interval else None
         highest.append(max(accuracy.value or 0.5, high or 0.5))

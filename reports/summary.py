@@ -108,8 +108,8 @@ def _measured(audit: Audit) -> str:
         delta = "" if epsilon.delta is None else f" at δ = {number(epsilon.delta)}"
         said += f" The attack proves ε ≥ {at_least(epsilon.value)}{delta}{certain} (class {epsilon.validity})."
     noise = audit.estimate("noise_multiplier")
-    if noise is not None:
-        said += f" The run leaked as if σ ≤ {at_most(noise.value)} (class {noise.validity})."
+    if noise is not None and audit.verdict == "rejected":
+        said += f" It leaked as if σ ≤ {at_most(noise.value)} (class {noise.validity})."
     return said
 
 

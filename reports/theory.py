@@ -1,37 +1,50 @@
 """Theory's side of the figures: what audit.bounds promises for the mechanism that an audit claims.
 
-Nothing is derived here. The exact value costs more than the closed form by orders of magnitude, so it is asked for
-at few points; the number of points depends on the claim alone, never on a clock, so that a report is reproducible.
+Nothing is derived here. The exact value costs more than the closed form by orders of magnitude, and most where hardly
+any privacy is left, so it is asked for at few points and only where the closed form still promises something. Which
+points depends on the claim alone, never on a clock, so that a report is reproducible.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..audit.bounds import EpsilonDelta, mechanism_from_record
+from ..audit.bounds import mechanism_from_record
 from ..foundation import InputError
 from .audit_file import Claim
 
-CLOSED_FORM_POINTS = 161
-EXACT_POINTS = 13
+FORMULA = ("random_allocation", "fixed_bins")  # a closed form that is an upper bound
+EXACT_FORMULA = ("gaussian", "full_batch")  # a closed form that is the value itself
+FORMULA_POINTS = 161
+EXACT_POINTS = 15
 EXACT_WIDTH = 1e-3  # of an accuracy: a third of a line's width in the figure
+WIDEST = 1e-2  # an interval that came out wider than this is not drawn
+# Where the exact value takes seconds or minutes, it is left to the audit, which computed it at the claim:
+HARDEST_ACCURACY = 0.9  # by the closed form
+HARDEST_SHARE = 0.4  # of the claimed noise multiplier, for mechanisms without a closed form
+MOST_STEPS = 200_000  # an epoch
 
 
 @dataclass(frozen=True)
 class AccuracyCurve:
-    """Attack accuracy's upper bound along one parameter of the claim, the others held at the claim's values."""
+    """Attack accuracy's upper bound along one parameter of the claim, the others held at the claim's values.
+
+    A formula where there is one (`formula_is_exact`: nothing smaller is true), else empty; the exact value as an
+    interval at few points where the formula is not it.
+    """
 
     parameter: str  # noise_multiplier or epsilon
     claimed: float
+    formula_is_exact: bool
     values: np.ndarray
     bound: np.ndarray
-    exact_values: np.ndarray  # where the exact value was asked for; empty if the bound is exact itself
+    exact_values: np.ndarray
     exact_lower: np.ndarray
     exact_upper: np.ndarray
 
@@ -48,10 +61,8 @@ def parameter_of(claim: Claim | None) -> str | None:
     """The axis on which a claim's curve is drawn: noise_multiplier, or epsilon for a bare (ε, δ)."""
     if claim is None:
         return None
-    return next(
-        (name for name in ("noise_multiplier", "epsilon") if _positive(claim.mechanism.get(name))),
-        None,
-    )
+    names = ("noise_multiplier", "epsilon")
+    return next((name for name in names if _positive(claim.mechanism.get(name))), None)
 
 
 def accuracy_curve(claim: Claim, low: float, high: float) -> AccuracyCurve | None:
@@ -59,24 +70,39 @@ def accuracy_curve(claim: Claim, low: float, high: float) -> AccuracyCurve | Non
     parameter = parameter_of(claim)
     if parameter is None or mechanism_of(claim) is None:
         return None
-    return _accuracy_curve(_frozen(claim.mechanism), parameter, low, high)
+    known = claim.accuracy
+    at_claim = None if known is None or known.lower is None or known.upper is None else (known.lower, known.upper)
+    return _accuracy_curve(_frozen(claim.mechanism), parameter, low, high, at_claim)
 
 
 @lru_cache(maxsize=64)
-def _accuracy_curve(record: tuple[tuple[str, Any], ...], parameter: str, low: float, high: float) -> AccuracyCurve:
-    mechanism: Any = mechanism_from_record(dict(record))
-    values = np.geomspace(low, high, CLOSED_FORM_POINTS)
-    bound = np.array([replace(mechanism, **{parameter: float(v)}).accuracy_bound() for v in values])
-    exact = np.empty(0) if isinstance(mechanism, EpsilonDelta) else np.geomspace(low, high, EXACT_POINTS)
-    intervals = [replace(mechanism, **{parameter: float(v)}).accuracy(width=EXACT_WIDTH) for v in exact]
+def _accuracy_curve(
+    record: tuple[tuple[str, Any], ...], parameter: str, low: float, high: float, at_claim: tuple[float, float] | None
+) -> AccuracyCurve:
+    name = dict(record).get("name")
+    formula_is_exact = parameter == "epsilon" or name in EXACT_FORMULA
+    values = np.geomspace(low, high, FORMULA_POINTS) if formula_is_exact or name in FORMULA else np.empty(0)
+    claimed = float(dict(record)[parameter])
+
+    def at(value: float) -> Any:
+        return mechanism_from_record(dict(record) | {parameter: float(value)})
+
+    exact = [] if formula_is_exact or at_claim is None else [(claimed, *at_claim)]
+    few_steps = dict(record).get("steps_per_epoch", 1) <= MOST_STEPS
+    for value in np.geomspace(low, high, EXACT_POINTS) if few_steps and not formula_is_exact else ():
+        if at(value).accuracy_bound() <= HARDEST_ACCURACY if name in FORMULA else value >= HARDEST_SHARE * claimed:
+            interval = at(value).accuracy(width=EXACT_WIDTH)
+            exact.append((float(value), float(interval.lower), float(interval.upper)))
+    exact = sorted(one for one in exact if one[2] - one[1] <= WIDEST)
     return AccuracyCurve(
         parameter=parameter,
-        claimed=float(dict(record)[parameter]),
+        claimed=claimed,
+        formula_is_exact=formula_is_exact,
         values=values,
-        bound=bound,
-        exact_values=exact,
-        exact_lower=np.array([i.lower for i in intervals]),
-        exact_upper=np.array([i.upper for i in intervals]),
+        bound=np.array([at(value).accuracy_bound() for value in values]),
+        exact_values=np.array([value for value, _, _ in exact]),
+        exact_lower=np.array([lower for _, lower, _ in exact]),
+        exact_upper=np.array([upper for _, _, upper in exact]),
     )
 
 

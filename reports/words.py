@@ -96,7 +96,7 @@ def facts(record: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterato
         elif isinstance(value, Mapping) and depth < 3:
             yield from facts(value, f"{name}: ", depth + 1)
         elif isinstance(value, list | tuple | Mapping):
-            short = len(value) <= 8 and not any(isinstance(one, list | tuple | Mapping) for one in value)
+            short = len(value) <= 40 and not any(isinstance(one, list | tuple | Mapping) for one in value)
             shown = ", ".join(_shown(one) for one in value) if short else f"{len(value)} entries"
             yield name, shown or "none"
         else:

@@ -26,8 +26,8 @@ def test_two_audits_make_one_page(tmp_path, capsys):
     code, out, err = run(PRIVATE, FORGOTTEN, "--output", output, capsys=capsys)
     assert (code, out) == (0, f"{output}\n")
     assert err.splitlines() == [
-        "private run: not rejected, p = 0.69 (class B)",
-        "noise forgotten: rejected, p = 0.021 (class B)",
+        "private run: not rejected, p = 1 (class B)",
+        "noise forgotten: rejected, p = 6.5\u00a0×\u00a010⁻⁹ (class B)",
     ]
     page = output.read_text("utf-8")
     assert "private run" in page and "noise forgotten" in page and page.rstrip().endswith("</html>")

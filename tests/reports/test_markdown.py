@@ -8,11 +8,11 @@ from coalmine.reports.audit_file import read_audit
 
 def test_the_block_of_a_rejected_claim(rejected):
     assert model_card(read_audit(rejected)).split("\n") == [
-        "- **Privacy claim:** random allocation, M = 32, E = 20, σ = 6; expected attack accuracy at most 53.4 % "
-        "(theory; add/remove adjacency).",
+        "- **Privacy claim:** random allocation, M = 32, E = 20, σ = 4; expected attack accuracy at most 54.0 %; "
+        "ε ≤ 0.7288 at δ = 10⁻⁵ (theory; add/remove adjacency).",
         "- **Audit** (noise forgotten): coalmine 0.1.0, 2026-01-02; 500 canaries (mislabelled example), fair coins; "
-        "black box, phi; 500 guesses, 478 correct.",
-        "- **Result:** claim rejected; p = 0.021 (class B, α = 0.05); ε ≥ 2.711 at δ = 10⁻⁵ (class A).",
+        "black box, phi; 296 guesses, 285 correct.",
+        "- **Result:** claim rejected; p = 6.5 × 10⁻⁹ (class B, α = 0.05); ε ≥ 2.760 at δ = 10⁻⁵ (class A).",
         "- **Validity:** class B assumes fair coins, and that the mechanism's trade-off curve is the claimed one; "
         "class A assumes fair independent coins and nothing else: any mechanism, any dependence between canaries.",
         "- **Caveat:** the bound is a lower bound: the run may leak more.",
@@ -21,7 +21,7 @@ def test_the_block_of_a_rejected_claim(rejected):
 
 def test_not_rejected_carries_its_caveat(not_rejected):
     lines = model_card(read_audit(not_rejected)).split("\n")
-    assert lines[2].startswith("- **Result:** claim not rejected; p = 0.69 (class B, α = 0.05)")
+    assert lines[2].startswith("- **Result:** claim not rejected; p = 1 (class B, α = 0.05)")
     assert lines[4] == (
         "- **Caveat:** not rejected is not evidence of privacy; a stronger attack or more canaries may still reject."
     )

@@ -7,6 +7,7 @@ thresholds that were tried with the coins open; it multiplies the p-value and di
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,8 +27,8 @@ from .estimators.guess_rules import (
     epsilon_delta_of,
     tally,
     tally_epsilon,
+    tally_log_p_value,
     tally_p_value,
-    tally_rejects,
 )
 from .estimators.guesses import count_ties, guess_by_sign, order_guesses
 from .estimators.mann_whitney import mann_whitney_p_value
@@ -345,10 +346,10 @@ def _noise_estimate(claim: Claim, counts: Tally, settings: AuditSettings) -> dic
     with_noise = type(claim.mechanism)
     others = {key: value for key, value in record.items() if key not in ("name", "noise_multiplier")}
 
-    def rejected(noise_multiplier: float) -> bool:
-        return tally_rejects(counts, with_noise(**others, noise_multiplier=noise_multiplier), error)
+    def log_p_value(noise_multiplier: float) -> float:
+        return tally_log_p_value(counts, with_noise(**others, noise_multiplier=noise_multiplier))
 
-    value = noise_multiplier_upper_bound(rejected, float(record["noise_multiplier"]))
+    value = noise_multiplier_upper_bound(log_p_value, math.log(error), float(record["noise_multiplier"]))
     note = "upper bound, one-sided: the run leaked as if the noise multiplier were at most this; inside the family"
     if value is None:
         note = "no noise multiplier up to 64 times the claimed one is excluded"

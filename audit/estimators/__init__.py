@@ -20,7 +20,7 @@ from .f_dp import (
 from .gaussian_dp import gaussian_delta, gaussian_epsilon
 from .gaussian_mu import gaussian_mu, gaussian_mu_epsilon
 from .grid import grid_epsilon, grid_gaussian_epsilon, grid_mu, grid_p_value
-from .guess_rules import GuessRule, Tally, tally, tally_epsilon, tally_p_value, tally_rejects
+from .guess_rules import GuessRule, Tally, tally, tally_epsilon, tally_p_value
 from .guesses import guess_by_sign, guess_grid, order_guesses
 from .jeffreys import jeffreys_epsilon
 from .joint_beta import joint_beta_epsilon
@@ -86,6 +86,5 @@ __all__ = [
     "tally",
     "tally_epsilon",
     "tally_p_value",
-    "tally_rejects",
     "tpr_at_fpr",
 ]

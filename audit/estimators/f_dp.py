@@ -54,8 +54,10 @@ def f_dp_p_value(claim: Any, correct: int, guesses: int, canaries: int) -> float
     return float(f_dp_p_values(claim, [correct], [guesses], canaries)[0])
 
 
-def f_dp_p_values(claim: Any, correct: ArrayLike, guesses: ArrayLike, canaries: int) -> np.ndarray:
-    """The same for vectors of counts over one canary set."""
+def f_dp_p_values(
+    claim: Any, correct: ArrayLike, guesses: ArrayLike, canaries: int, tolerance: float = 1e-7
+) -> np.ndarray:
+    """The same for vectors of counts over one canary set; `tolerance` of the logarithm, always rounded up."""
     curve = trade_off_curve(claim)
     correct, guesses = np.broadcast_arrays(np.asarray(correct, float), np.asarray(guesses, float))
 
@@ -65,7 +67,7 @@ def f_dp_p_values(claim: Any, correct: ArrayLike, guesses: ArrayLike, canaries: 
         )
 
     # The smallest certified tau: search downwards, so "True" is the upper part; mirror it.
-    found = _last_true(lambda x, item: certified(-x, item), np.zeros(correct.size), -SMALLEST_LOG_P_VALUE, 1e-7)
+    found = _last_true(lambda x, item: certified(-x, item), np.zeros(correct.size), -SMALLEST_LOG_P_VALUE, tolerance)
     return np.where(np.isnan(found), 1.0, np.exp(-np.nan_to_num(found)))
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from ...foundation import InputError, numpy_stream
 from .class_a import class_a_epsilons, class_a_p_values
-from .f_dp import f_dp_p_values, is_certified, trade_off_curve
+from .f_dp import f_dp_p_values
 from .guesses import TIE_SEED, guess_by_sign, guess_grid, order_guesses
 from .roc import check_scores
 
@@ -145,15 +145,10 @@ def epsilon_delta_of(claim: Any) -> tuple[float, float] | None:
     return (float(record["epsilon"]), float(record["delta"])) if set(record) == {"epsilon", "delta"} else None
 
 
-def tally_rejects(counts: Tally, curve: Any, alpha: float) -> bool:
-    """Whether the corrected test at alpha rejects a curve: cheaper than its p-value."""
-    curve = trade_off_curve(curve)
-    each = alpha / counts.guesses.size
-    return bool(
-        is_certified(
-            lambda y, _: curve.inverse_complement(y), 0.0, counts.correct, counts.guesses, counts.canaries, each
-        ).any()
-    )
+def tally_log_p_value(counts: Tally, curve: Any) -> float:
+    """The logarithm of the corrected p-value of a curve to about 1e-3, rounded up: enough to search with."""
+    values = f_dp_p_values(curve, counts.correct, counts.guesses, counts.canaries, tolerance=1e-3)
+    return float(np.log(values.size * values.min()))
 
 
 def _single_p_values(claim: Any, correct: np.ndarray, counts: Tally, alpha: float) -> np.ndarray:

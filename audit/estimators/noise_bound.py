@@ -13,28 +13,37 @@ RANGE = 64.0  # the search leaves a start value by at most this factor either wa
 
 
 def noise_multiplier_upper_bound(
-    rejected: Callable[[float], bool], start: float, tolerance: float = 2e-3
+    log_p_value: Callable[[float], float], log_error: float, start: float, tolerance: float = 0.01
 ) -> float | None:
-    """The smallest found noise multiplier that is rejected, within a relative tolerance, rounded up.
+    """The smallest found noise multiplier whose p-value is at most the error, within a relative tolerance, rounded up.
 
-    `rejected(noise_multiplier)` is the test at the wanted error. None when even start * 64 is not rejected.
+    `log_p_value(noise_multiplier)` falls as the noise grows and is dear (a new curve each time): the search doubles
+    until it has the root between two values, then takes secant steps, each aimed a little past the root, so that both
+    ends close in. None when even start * 64 is not rejected.
     """
-    if rejected(start):
-        high = start
-        while (low := high / 2) >= start / RANGE and rejected(low):
-            high = low
-        if low < start / RANGE:
-            return high
-    else:
-        low = start
-        while (high := 2 * low) <= start * RANGE and not rejected(high):
-            low = high
-        if high > start * RANGE:
-            return None
+
+    def excess(noise_multiplier: float) -> float:
+        return log_p_value(noise_multiplier) - log_error
+
+    here, value = start, excess(start)
+    factor = 0.5 if value <= 0 else 2.0
+    while True:
+        there = here * factor
+        if not start / RANGE <= there <= start * RANGE:
+            return here if value <= 0 else None
+        beyond = excess(there)
+        if (beyond <= 0) != (value <= 0):
+            break
+        here, value = there, beyond
+    (low, above), (high, below) = sorted([(here, value), (there, beyond)])
     while high > low * (1 + tolerance):
-        middle = math.sqrt(low * high)
-        if rejected(middle):
-            high = middle
+        width = math.log(high / low)
+        root = width * (above / (above - below) if above > below else 0.5)
+        aim = root + tolerance / 3 if width - root > root else root - tolerance / 3  # cuts the longer side off
+        middle = low * math.exp(min(0.95 * width, max(0.05 * width, aim)))
+        found = excess(middle)
+        if found <= 0:
+            high, below = middle, found
         else:
-            low = middle
+            low, above = middle, found
     return high

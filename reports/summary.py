@@ -90,7 +90,7 @@ def _measured(audit: Audit) -> str:
     drawn = "by fair coins" if audit.fair_coins else f"not by coins ({words.spaced(audit.membership)})"
     said = f"{counts.canaries} canaries: {counts.members} trained on, {counts.non_members} left out, decided {drawn}."
     if counts.guesses:
-        said += f" Of {counts.guesses} guesses, {counts.correct} were right."
+        said += f" Of the {counts.guesses} guesses that decided, {counts.correct} were right."
     else:
         said += " The attack made no guess."
     accuracy = audit.estimate("attack_accuracy")

@@ -133,7 +133,7 @@ def test_a_reader_learns_what_the_rejection_shows_and_what_to_check(one):
         "Claim rejected",
         "What was claimed",
         "random allocation, M = 32, E = 20, σ = 4",
-        "Of 296 guesses, 285 were right.",
+        "Of the 296 guesses that decided, 285 were right.",
         "p = 6.5 × 10⁻⁹ (class B)",
         "It leaked as if σ ≤ 1.066 (class B)",
         "What it does not show",
@@ -180,7 +180,7 @@ def test_every_statistical_number_carries_its_class(both, rejected):
     for name, cell in cells:
         assert 'class="badge' in cell, (name, cell)
     text = Page(re.sub(r'<p class="quoted">.*?</p>', "", both)).text
-    for found in re.finditer(r"p = [\d.]+(?: × 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?(?![\d.]| ×)(?! \(class|, class)", text):
+    for found in re.finditer(r"p = [\d.]+(?: × 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?(?![\d.⁻⁰¹²³⁴⁵⁶⁷⁸⁹]| ×)(?! \(class|, class)", text):
         raise AssertionError(text[found.start() - 40 : found.end() + 40])
     assert "What the classes mean" in text
 

@@ -17,25 +17,32 @@ Memory: K * microbatch * P * 4 bytes for per-example gradients (P parameters), k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from ...foundation import InputError, numpy_stream, torch_stream
-from .augmentation import flip_shift
-from .samplers import epoch_batches
+from ...foundation import InputError, torch_stream
+from .gradients import Batch, classification_loss, gradient_sum, padded_batches
 from .settings import TrainingSettings
+from .stack import BuildModel, Stack, batch_normalisation, initial_stack
 
-GRADIENT_BYTES = 64 * 2**20
-BuildModel = Callable[[int], nn.Module]  # seed -> freshly initialised model
+__all__ = [
+    "BuildModel",
+    "Stack",
+    "StepHooks",
+    "batch_normalisation",
+    "classification_loss",
+    "fitting_threads",
+    "initial_stack",
+    "train_epochs",
+    "train_many",
+]
+
+ONE_THREAD_BELOW = 200_000  # parameters of a stack: smaller tensors lose more to thread hand-over than they gain
 
 
 class StepHooks(Protocol):
@@ -47,56 +54,6 @@ class StepHooks(Protocol):
     def extra_sum(self, step: int) -> Tensor | None: ...
 
     def observe(self, step: int, noisy_sum: Tensor) -> None: ...
-
-
-@dataclass
-class Stack:
-    """K models in training: theta and velocity (K, P), buffers of K models each, and the epoch that comes next."""
-
-    template: nn.Module
-    theta: Tensor
-    velocity: Tensor
-    buffers: dict[str, Tensor]
-    seeds: tuple[int, ...]
-    epochs_done: int = 0
-
-    def parameters(self) -> dict[str, Tensor]:
-        """Views into theta, one (K, *shape) tensor a parameter: writing to theta moves them."""
-        views, start = {}, 0
-        for name, parameter in _trained(self.template):
-            views[name] = self.theta[:, start : start + parameter.numel()].view(-1, *parameter.shape)
-            start += parameter.numel()
-        return views
-
-    def modules(self) -> list[nn.Module]:
-        """The K models as ordinary modules in eval mode, copies that share nothing with the stack."""
-        trained = self.parameters()
-        models = []
-        for k in range(len(self.seeds)):
-            model = deepcopy(self.template)
-            with torch.no_grad():
-                for name, parameter in model.named_parameters():
-                    parameter.copy_(trained[name][k] if name in trained else self.buffers[name][k])
-                for name, buffer in model.named_buffers():
-                    buffer.copy_(self.buffers[name][k])
-            models.append(model.eval())
-        return models
-
-
-def initial_stack(build: BuildModel, seeds: Sequence[int], device: str | torch.device = "cpu") -> Stack:
-    """K fresh models, model k from build(seeds[k]). Errors: InputError where a model cannot be trained here."""
-    models = [build(int(seed)).to(device) for seed in seeds]
-    if not models:
-        raise InputError("seeds is empty: at least one model is needed")
-    template = deepcopy(models[0]).train()
-    names = [name for name, _ in _trained(template)]
-    if not names:
-        raise InputError("the model has no trainable parameter")
-    rows = [torch.cat([dict(m.named_parameters())[n].detach().reshape(-1) for n in names]) for m in models]
-    theta = torch.stack(rows)
-    fixed = [dict(m.named_buffers()) | {n: p for n, p in m.named_parameters() if n not in set(names)} for m in models]
-    buffers = {name: torch.stack([f[name].detach().clone() for f in fixed]) for name in fixed[0]}
-    return Stack(template, theta, torch.zeros_like(theta), buffers, tuple(int(s) for s in seeds))
 
 
 def train_epochs(
@@ -119,9 +76,9 @@ def train_epochs(
     for epoch in range(stack.epochs_done, settings.epochs):
         noise = [torch_stream(seed, f"noise/{epoch}", stack.theta.device) for seed in stack.seeds]
         augmentation = [torch_stream(seed, f"augmentation/{epoch}", x.device) for seed in stack.seeds]
-        for index, mask in _padded_batches(membership, settings, stack.seeds, epoch):
-            batch = _Batch(x, y, index, mask, augmentation if settings.augmentation != "none" else None)
-            noisy_sum = _gradient_sum(stack, batch, settings, epoch, step)
+        for index, mask in padded_batches(membership, settings, stack.seeds, epoch):
+            batch = Batch(x, y, index, mask, augmentation if settings.augmentation != "none" else None)
+            noisy_sum = gradient_sum(stack, batch, settings, epoch, step)
             extra = hooks.extra_sum(step) if hooks else None
             if extra is not None:
                 noisy_sum += extra
@@ -164,137 +121,24 @@ def train_many(
         width = 1 if batch_normalisation(stack.template) else chunk
         if width > 1:
             stack = initial_stack(build, seeds[start : start + width], device)
-        for _ in train_epochs(stack, xs, ys, membership[start : start + width], settings):
-            pass
+        with fitting_threads(stack):
+            for _ in train_epochs(stack, xs, ys, membership[start : start + width], settings):
+                pass
         models += stack.modules()
         start += width
     return models
 
 
-def batch_normalisation(model: nn.Module) -> str | None:
-    """The name of the first layer whose training output for one example depends on the others, if any."""
-    for name, module in model.named_modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            return name or type(module).__name__
-    return None
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """The padded batches of K models: index (K, B) into the rows, mask (K, B) 1 for a real row and 0 for padding."""
-
-    x: Tensor
-    y: Tensor
-    index: np.ndarray
-    mask: np.ndarray
-    augmentation: list[torch.Generator] | None
-
-    def pieces(self, size: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """x (K, b, ...), y (K, b), mask (K, b) in pieces of at most `size` columns."""
-        for start in range(0, self.index.shape[1], size):
-            index = torch.from_numpy(self.index[:, start : start + size]).to(self.x.device)
-            mask = torch.from_numpy(self.mask[:, start : start + size]).to(self.x.device, dtype)
-            x = self.x[index]
-            x = x.to(dtype) if x.is_floating_point() else x
-            if self.augmentation is not None:
-                x = torch.stack([flip_shift(row, g) for row, g in zip(x, self.augmentation, strict=True)])
-            yield x, self.y[index], mask
-
-
-def _padded_batches(
-    membership: np.ndarray, settings: TrainingSettings, seeds: Sequence[int], epoch: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Per step: index (K, B) and mask (K, B), padded with row 0 to the largest batch of the K models."""
-    records = membership.shape[1]
-    drawn = [epoch_batches(settings.sampler, records, settings.steps_per_epoch, seed, epoch) for seed in seeds]
-    for step in range(settings.steps_per_epoch):
-        rows = [batches[step][members[batches[step]]] for batches, members in zip(drawn, membership, strict=True)]
-        width = max(len(r) for r in rows)
-        index = np.zeros((len(rows), width), dtype=np.int64)
-        mask = np.zeros((len(rows), width), dtype=bool)
-        for k, r in enumerate(rows):
-            index[k, : len(r)] = r
-            mask[k, : len(r)] = True
-        yield index, mask
-
-
-def _gradient_sum(stack: Stack, batch: _Batch, settings: TrainingSettings, epoch: int, step: int) -> Tensor:
-    """(K, P): the sum over each model's batch of its (clipped) gradients."""
-    parameters = stack.parameters()
-    total = torch.zeros_like(stack.theta)
-    private = settings.clipping_norm is not None
-    parameter_count = stack.theta.shape[1]
-    if private:
-        size = max(16, GRADIENT_BYTES // (len(stack.seeds) * parameter_count * 4))
-    else:  # a batch-coupled model must see its batch whole
-        size = 2**62 if batch_normalisation(stack.template) else max(64, 4096 // len(stack.seeds))
-    with _dropout_randomness(stack, epoch, step):
-        for x, y, mask in batch.pieces(size, stack.theta.dtype):
-            if private:
-                total += _clipped_sum(stack, parameters, x, y, mask, float(settings.clipping_norm or 0), step)
-            else:
-                gradients = vmap(grad(_masked_loss, argnums=1), in_dims=(None, 0, 0, 0, 0, 0), randomness="different")(
-                    stack.template, parameters, stack.buffers, x, y, mask
-                )
-                total += torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
-    if not torch.isfinite(total).all():
-        raise InputError(
-            f"the gradients of step {step} are not finite: lower learning_rate ({settings.learning_rate:g}), "
-            "or check the data and the model for overflow"
-        )
-    return total
-
-
-def _clipped_sum(
-    stack: Stack, parameters: dict[str, Tensor], x: Tensor, y: Tensor, mask: Tensor, clipping_norm: float, step: int
-) -> Tensor:
-    per_example = vmap(grad(_example_loss, argnums=1), in_dims=(None, None, None, 0, 0), randomness="different")
-    per_model = vmap(per_example, in_dims=(None, 0, 0, 0, 0), randomness="different")
-    gradients = per_model(stack.template, parameters, stack.buffers, x, y)
-    norms = torch.stack([g.flatten(2).square().sum(2) for g in gradients.values()]).sum(0).sqrt()  # (K, b)
-    if not torch.isfinite(norms).all():
-        raise InputError(
-            f"an example's gradient in step {step} is not finite: lower learning_rate, or check the data and the model"
-        )
-    weight = mask * (clipping_norm / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp(max=1.0)
-    return torch.cat([torch.einsum("kb,kbp->kp", weight, g.flatten(2)) for g in gradients.values()], dim=1)
-
-
-def _example_loss(
-    template: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor
-) -> Tensor:
-    return classification_loss(functional_call(template, (parameters, buffers), (x[None],)), y[None]).sum()
-
-
-def _masked_loss(
-    template: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor, mask: Tensor
-) -> Tensor:
-    return (classification_loss(functional_call(template, (parameters, buffers), (x,)), y) * mask).sum()
-
-
-def classification_loss(logits: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy per example (B,): logits (B, classes), or (B, 1) and (B,) for one output and labels 0/1."""
-    if logits.dim() == 1 or logits.shape[-1] == 1:
-        return binary_cross_entropy_with_logits(logits.reshape(y.shape), y.to(logits.dtype), reduction="none")
-    return cross_entropy(logits, y, reduction="none")
-
-
-def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-
-
 @contextmanager
-def _dropout_randomness(stack: Stack, epoch: int, step: int) -> Iterator[None]:
-    """vmap draws dropout from torch's global generator: lend it a seed of the first model and put it back after.
-
-    Deterministic for a stack, but models with dropout draw differently when they are stacked differently.
-    """
-    if not any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in stack.template.modules()):
+def fitting_threads(stack: Stack) -> Iterator[None]:
+    """One torch thread for small models on the CPU (measured: twice as fast on two cores), all of them otherwise."""
+    before = torch.get_num_threads()
+    if stack.theta.device.type == "cpu" and stack.theta.numel() < ONE_THREAD_BELOW:
+        torch.set_num_threads(1)
+    try:
         yield
-        return
-    with torch.random.fork_rng():
-        torch.manual_seed(int(numpy_stream(stack.seeds[0], f"dropout/{epoch}/{step}").integers(2**63)))
-        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _check(stack: Stack, x: Tensor, y: Tensor, membership: np.ndarray, settings: TrainingSettings) -> None:

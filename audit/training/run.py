@@ -32,7 +32,7 @@ from ...canaries.injection import remaining_rows
 from ...canaries.tensor_file import pack, unpack
 from ...foundation import InputError, fresh_seed, read_json, write_bytes, write_json
 from .data import Data
-from .engine import BuildModel, Stack, initial_stack, train_epochs
+from .engine import BuildModel, Stack, fitting_threads, initial_stack, train_epochs
 from .settings import TrainingSettings
 
 RUN, INITIAL, STATE, CHECKPOINT = (
@@ -116,11 +116,12 @@ def train_run(
         _save_state(output, stack)
         write_json(output / RUN, record)
     x, y = torch.as_tensor(rows.x).to(device), torch.as_tensor(rows.y).to(device)
-    for _ in train_epochs(stack, x, y, rows.membership[None], settings):
-        _save_state(output, stack)
-        write_json(output / RUN, record | {"epochs_done": stack.epochs_done})
-        if on_epoch:
-            on_epoch(stack.epochs_done)
+    with fitting_threads(stack):
+        for _ in train_epochs(stack, x, y, rows.membership[None], settings):
+            _save_state(output, stack)
+            write_json(output / RUN, record | {"epochs_done": stack.epochs_done})
+            if on_epoch:
+                on_epoch(stack.epochs_done)
     model = stack.modules()[0]
     record |= {
         "epochs_done": stack.epochs_done,

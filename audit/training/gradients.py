@@ -1,0 +1,135 @@
+"""The gradient sum of one step for K stacked models: per example and clipped, or plain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from ...foundation import InputError, numpy_stream
+from .augmentation import flip_shift
+from .samplers import epoch_batches
+from .settings import TrainingSettings
+from .stack import Stack, batch_normalisation
+
+GRADIENT_BYTES = 64 * 2**20  # of per-example gradients in memory at a time
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The padded batches of K models: index (K, B) into the rows, mask (K, B) 1 for a real row and 0 for padding."""
+
+    x: Tensor
+    y: Tensor
+    index: np.ndarray
+    mask: np.ndarray
+    augmentation: list[torch.Generator] | None
+
+    def pieces(self, size: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """x (K, b, ...), y (K, b), mask (K, b) in pieces of at most `size` columns."""
+        for start in range(0, self.index.shape[1], size):
+            index = torch.from_numpy(self.index[:, start : start + size]).to(self.x.device)
+            mask = torch.from_numpy(self.mask[:, start : start + size]).to(self.x.device, dtype)
+            x = self.x[index]
+            x = x.to(dtype) if x.is_floating_point() else x
+            if self.augmentation is not None:
+                x = torch.stack([flip_shift(row, g) for row, g in zip(x, self.augmentation, strict=True)])
+            yield x, self.y[index], mask
+
+
+def padded_batches(
+    membership: np.ndarray, settings: TrainingSettings, seeds: Sequence[int], epoch: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Per step: index (K, B) and mask (K, B), padded with row 0 to the largest batch of the K models."""
+    records = membership.shape[1]
+    drawn = [epoch_batches(settings.sampler, records, settings.steps_per_epoch, seed, epoch) for seed in seeds]
+    for step in range(settings.steps_per_epoch):
+        rows = [batches[step][members[batches[step]]] for batches, members in zip(drawn, membership, strict=True)]
+        width = max(len(r) for r in rows)
+        index = np.zeros((len(rows), width), dtype=np.int64)
+        mask = np.zeros((len(rows), width), dtype=bool)
+        for k, r in enumerate(rows):
+            index[k, : len(r)] = r
+            mask[k, : len(r)] = True
+        yield index, mask
+
+
+def gradient_sum(stack: Stack, batch: Batch, settings: TrainingSettings, epoch: int, step: int) -> Tensor:
+    """(K, P): the sum over each model's batch of its (clipped) gradients."""
+    parameters = stack.parameters()
+    total = torch.zeros_like(stack.theta)
+    private = settings.clipping_norm is not None
+    parameter_count = stack.theta.shape[1]
+    if private:
+        size = max(16, GRADIENT_BYTES // (len(stack.seeds) * parameter_count * 4))
+    else:  # a batch-coupled model must see its batch whole
+        size = 2**62 if batch_normalisation(stack.template) else max(64, 4096 // len(stack.seeds))
+    with _dropout_randomness(stack, epoch, step):
+        for x, y, mask in batch.pieces(size, stack.theta.dtype):
+            if private:
+                total += _clipped_sum(stack, parameters, x, y, mask, float(settings.clipping_norm or 0), step)
+            else:
+                gradients = vmap(grad(_masked_loss, argnums=1), in_dims=(None, 0, 0, 0, 0, 0), randomness="different")(
+                    stack.template, parameters, stack.buffers, x, y, mask
+                )
+                total += torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
+    if not torch.isfinite(total).all():
+        raise InputError(
+            f"the gradients of step {step} are not finite: lower learning_rate ({settings.learning_rate:g}), "
+            "or check the data and the model for overflow"
+        )
+    return total
+
+
+def _clipped_sum(
+    stack: Stack, parameters: dict[str, Tensor], x: Tensor, y: Tensor, mask: Tensor, clipping_norm: float, step: int
+) -> Tensor:
+    per_example = vmap(grad(_example_loss, argnums=1), in_dims=(None, None, None, 0, 0), randomness="different")
+    per_model = vmap(per_example, in_dims=(None, 0, 0, 0, 0), randomness="different")
+    gradients = per_model(stack.template, parameters, stack.buffers, x, y)
+    norms = torch.stack([g.flatten(2).square().sum(2) for g in gradients.values()]).sum(0).sqrt()  # (K, b)
+    if not torch.isfinite(norms).all():
+        raise InputError(
+            f"an example's gradient in step {step} is not finite: lower learning_rate, or check the data and the model"
+        )
+    weight = mask * (clipping_norm / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp(max=1.0)
+    return torch.cat([torch.einsum("kb,kbp->kp", weight, g.flatten(2)) for g in gradients.values()], dim=1)
+
+
+def _example_loss(
+    template: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor
+) -> Tensor:
+    return classification_loss(functional_call(template, (parameters, buffers), (x[None],)), y[None]).sum()
+
+
+def _masked_loss(
+    template: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor, mask: Tensor
+) -> Tensor:
+    return (classification_loss(functional_call(template, (parameters, buffers), (x,)), y) * mask).sum()
+
+
+def classification_loss(logits: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy per example (B,): logits (B, classes), or (B, 1) and (B,) for one output and labels 0/1."""
+    if logits.dim() == 1 or logits.shape[-1] == 1:
+        return binary_cross_entropy_with_logits(logits.reshape(y.shape), y.to(logits.dtype), reduction="none")
+    return cross_entropy(logits, y, reduction="none")
+
+
+@contextmanager
+def _dropout_randomness(stack: Stack, epoch: int, step: int) -> Iterator[None]:
+    """vmap draws dropout from torch's global generator: lend it a seed of the first model and put it back after.
+
+    Deterministic for a stack, but models with dropout draw differently when they are stacked differently.
+    """
+    if not any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in stack.template.modules()):
+        yield
+        return
+    with torch.random.fork_rng():
+        torch.manual_seed(int(numpy_stream(stack.seeds[0], f"dropout/{epoch}/{step}").integers(2**63)))
+        yield

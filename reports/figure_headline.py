@@ -21,6 +21,7 @@ from .theory import AccuracyCurve, accuracy_curve, parameter_of
 from .words import curve_name
 
 AXIS_LABELS = {"noise_multiplier": "noise multiplier σ of the claim", "epsilon": "ε of the claim"}
+_NO_PRIVACY = 0.985
 # How far the axis reaches beyond the smallest and the largest claimed value: far towards less privacy, where the curve
 # tells how little noise would allow what the attack achieved.
 _REACH = {"noise_multiplier": (1 / 8, 2.5), "epsilon": (1 / 2.5, 8.0)}
@@ -57,6 +58,7 @@ def headlines(audits: Sequence[Audit]) -> tuple[Headline, ...]:
             curve = None if name in curves else accuracy_curve(audit.claim, low, high)
             if curve is not None:
                 curves[name] = curve
+        low, high = _view(tuple(curves.values()), low, high, claimed)
         found.append(Headline(parameter, tuple(points), tuple(curves.items()), low, high))
     return tuple(found)
 
@@ -75,7 +77,8 @@ def draw_headline(headline: Headline, width: int = 700, height: int = 400) -> Fi
             axes.axvline(claimed, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
         for turn, point in enumerate(headline.audits):
             _point(axes, headline, turn, point, narrow)
-        drawing.log_axis(axes.xaxis, subs=(1.0, 2.0, 5.0))
+        short = headline.high / headline.low < 15
+        drawing.log_axis(axes.xaxis, subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0) if short else (1.0, 2.0, 5.0))
         axes.yaxis.set_major_locator(MultipleLocator(0.1 if top > 0.75 else 0.05))
         drawing.percent_axis(axes.yaxis)
         axes.set_xlabel(AXIS_LABELS[headline.parameter])
@@ -142,6 +145,16 @@ def _point(axes: drawing.Axes, headline: Headline, turn: int, point: tuple[int, 
         zorder=4,
         label=f"{drawing.shortened(audit.label)} (class {accuracy.validity})",
     )
+
+
+def _view(curves: tuple[AccuracyCurve, ...], low: float, high: float, claimed: list[float]) -> tuple[float, float]:
+    """Leave out the stretch where every curve says "no privacy", but never come near a claimed value."""
+    told = [curve.values[curve.bound < _NO_PRIVACY] for curve in curves if curve.values.size]
+    told = [values for values in told if values.size]
+    if not told or len(told) < len(curves):
+        return low, high
+    low = max(low, min(min(values[0] for values in told), min(claimed) / 1.5))
+    return low, min(high, max(max(values[-1] for values in told), max(claimed) * 1.5))
 
 
 def _top(headline: Headline) -> float:

@@ -22,7 +22,7 @@ from .audit_file import Claim
 FORMULA = ("random_allocation", "fixed_bins")  # a closed form that is an upper bound
 EXACT_FORMULA = ("gaussian", "full_batch")  # a closed form that is the value itself
 FORMULA_POINTS = 161
-EXACT_POINTS = 15
+EXACT_POINTS = 12
 EXACT_WIDTH = 1e-3  # of an accuracy: a third of a line's width in the figure
 WIDEST = 1e-2  # an interval that came out wider than this is not drawn
 # Where the exact value takes seconds or minutes, it is left to the audit, which computed it at the claim:
@@ -81,25 +81,26 @@ def _accuracy_curve(
 ) -> AccuracyCurve:
     name = dict(record).get("name")
     formula_is_exact = parameter == "epsilon" or name in EXACT_FORMULA
-    values = np.geomspace(low, high, FORMULA_POINTS) if formula_is_exact or name in FORMULA else np.empty(0)
     claimed = float(dict(record)[parameter])
 
     def at(value: float) -> Any:
         return mechanism_from_record(dict(record) | {parameter: float(value)})
 
+    values = np.geomspace(low, high, FORMULA_POINTS) if formula_is_exact or name in FORMULA else np.empty(0)
+    bound = np.array([at(value).accuracy_bound() for value in values])
+    easy = values[bound <= HARDEST_ACCURACY] if name in FORMULA else np.array([HARDEST_SHARE * claimed, high])
     exact = [] if formula_is_exact or at_claim is None else [(claimed, *at_claim)]
-    few_steps = dict(record).get("steps_per_epoch", 1) <= MOST_STEPS
-    for value in np.geomspace(low, high, EXACT_POINTS) if few_steps and not formula_is_exact else ():
-        if at(value).accuracy_bound() <= HARDEST_ACCURACY if name in FORMULA else value >= HARDEST_SHARE * claimed:
+    if not formula_is_exact and easy.size and dict(record).get("steps_per_epoch", 1) <= MOST_STEPS:
+        for value in np.geomspace(easy[0], easy[-1], EXACT_POINTS).tolist():
             interval = at(value).accuracy(width=EXACT_WIDTH)
-            exact.append((float(value), float(interval.lower), float(interval.upper)))
+            exact.append((value, float(interval.lower), float(interval.upper)))
     exact = sorted(one for one in exact if one[2] - one[1] <= WIDEST)
     return AccuracyCurve(
         parameter=parameter,
         claimed=claimed,
         formula_is_exact=formula_is_exact,
         values=values,
-        bound=np.array([at(value).accuracy_bound() for value in values]),
+        bound=bound,
         exact_values=np.array([value for value, _, _ in exact]),
         exact_lower=np.array([lower for _, lower, _ in exact]),
         exact_upper=np.array([upper for _, _, upper in exact]),

@@ -1,5 +1,7 @@
 """Five lines for a model card, and no sixth whatever the audit's texts hold."""
 
+from pathlib import Path
+
 import pytest
 
 from coalmine.reports import model_card
@@ -17,6 +19,11 @@ def test_the_block_of_a_rejected_claim(rejected):
         "class A assumes fair independent coins and nothing else: any mechanism, any dependence between canaries.",
         "- **Caveat:** the bound is a lower bound: the run may leak more.",
     ]
+
+
+def test_the_documentation_shows_this_block(rejected):
+    documentation = Path(__file__).parents[2] / "docs" / "report.md"
+    assert model_card(read_audit(rejected)) in documentation.read_text("utf-8")
 
 
 def test_not_rejected_carries_its_caveat(not_rejected):

@@ -160,15 +160,25 @@ def _numbers(score: np.ndarray, ids: np.ndarray, what: str) -> np.ndarray:
     if score.dtype.kind in "fiu":
         return score.astype(np.float64)
     if score.dtype.kind in "OUS":
-        import pandas as pd
-
-        values = np.asarray(pd.to_numeric(pd.Series(score.ravel()), errors="coerce"), dtype=np.float64)
-        text = np.array([value is None or value != value or not str(value).strip() for value in score.ravel()])
-        bad = np.isnan(values) & ~text & np.array([str(v).strip().lower() not in ("nan", "na") for v in score.ravel()])
+        values = np.array([_number(entry) for entry in score.ravel()], dtype=object)
+        bad = np.array([value is None for value in values], dtype=bool)
         if bad.any():
-            raise InputError(f"{what}: score {score.ravel()[bad][0]!r} in row {_row(bad)} is not a number")
-        return values
+            raise InputError(f"{what}: score {str(score.ravel()[bad][0])!r} in row {_row(bad)} is not a number")
+        return values.astype(np.float64)
     raise InputError(f"{what}: score must be numbers, got {score.dtype}")
+
+
+def _number(entry: Any) -> float | None:
+    """A number, NaN for an empty entry, None for what is neither."""
+    if entry is None or entry != entry:
+        return np.nan
+    text = str(entry).strip()
+    if text.lower() in ("", "nan", "na", "none", "null", "<na>"):
+        return np.nan
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _flags(member: np.ndarray, ids: np.ndarray, what: str) -> np.ndarray:

@@ -64,7 +64,7 @@ def roc_curve(scores: ArrayLike, members: ArrayLike) -> Roc:
     filled = _undefined_to_the_middle(scores)
     order = np.argsort(-filled, kind="stable")
     sorted_scores, sorted_members = filled[order], members[order]
-    last_of_block = np.append(np.flatnonzero(np.diff(sorted_scores) != 0), scores.size - 1)
+    last_of_block = np.append(np.flatnonzero(sorted_scores[1:] != sorted_scores[:-1]), scores.size - 1)
     true_positives = np.cumsum(sorted_members)[last_of_block]
     false_positives = last_of_block + 1 - true_positives
     n1 = int(members.sum())

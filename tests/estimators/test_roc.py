@@ -101,6 +101,7 @@ def test_undefined_scores_are_neither_high_nor_low():
 def test_infinite_scores_stay_in_the_counts():
     curve = roc_curve([np.inf, 1, 0, -np.inf], [1, 1, 0, 0])
     assert (curve.members, curve.non_members, curve.auc) == (2, 2, 1.0)
+    assert roc_curve([np.inf, np.inf], [0, 1]).false_positive_rate.tolist() == [0, 1]  # one block, one diagonal
 
 
 def test_best_balanced_accuracy_is_the_brute_force_maximum():

@@ -1,0 +1,272 @@
+"""The audit: verdicts, what membership allows, multiplicity, and the shape of audit.json."""
+
+import json
+
+import numpy as np
+import pytest
+
+from coalmine.audit.bounds import EpsilonDelta, Gaussian, RandomAllocation
+from coalmine.audit.claims import Claim, check_claim_against_run, claim_from_json
+from coalmine.audit.estimators import GuessRule
+from coalmine.audit.estimators.rates import binomial_tail
+from coalmine.audit.verdict import AuditSettings, audit
+from coalmine.foundation import InputError
+
+
+def gaussian_scores(m, mu, seed=0):
+    stream = np.random.default_rng(seed)
+    members = stream.random(m) < 0.5
+    return stream.normal(size=m) + mu * members, members
+
+
+def test_a_violated_claim_is_rejected_and_says_what_was_shown():
+    result = audit(*gaussian_scores(1000, 2.0), Claim(EpsilonDelta(1.0, 1e-5)))
+    assert result["verdict"] == "rejected" and result["p_value"] < 0.05
+    assert "Shown:" in result["verdict_text"] and "Not shown:" in result["verdict_text"]
+
+
+def test_a_claim_that_holds_is_not_rejected():
+    result = audit(*gaussian_scores(1000, 1.0), Claim(Gaussian(noise_multiplier=1.0)))
+    assert result["verdict"] == "not_rejected"
+    assert "not evidence of privacy" in result["verdict_text"]
+
+
+def test_a_claim_out_of_reach_is_no_power_whatever_the_scores():
+    members = np.random.default_rng(0).random(100) < 0.5
+    result = audit(members.astype(float), members, Claim(EpsilonDelta(8.0, 1e-5)))
+    assert result["verdict"] == "no_power"
+    assert result["power"]["smallest_reportable_p_value"] >= 0.05
+    assert result["power"]["largest_reportable_epsilon"] < 8
+
+
+def test_without_a_claim_there_is_a_bound_and_no_verdict():
+    result = audit(*gaussian_scores(1000, 2.0))
+    assert result["verdict"] == "no_claim" and result["p_value"] is None
+    bound = next(e for e in result["estimates"] if e["quantity"] == "epsilon")
+    assert bound["class"] == "A" and 2.5 < bound["value"] < 9.997
+
+
+@pytest.mark.parametrize("membership, validity", [("random_split", "C"), ("unknown", "none")])
+def test_flags_that_are_no_coins_bound_nothing(membership, validity):
+    result = audit(*gaussian_scores(500, 2.0), Claim(EpsilonDelta(0.1, 0.0)), membership=membership)
+    assert result["verdict"] == "no_power" and result["p_value"] is None
+    assert not [e for e in result["estimates"] if e["quantity"] == "epsilon"]
+    assert {e["class"] for e in result["estimates"] if e["name"] == "auc"} == {validity}
+    assert "coalmine coins" in result["verdict_text"]
+
+
+def test_under_a_random_split_leakage_itself_can_be_shown():
+    found = {e["name"]: e for e in audit(*gaussian_scores(500, 1.0), membership="random_split")["estimates"]}
+    assert found["no_leakage"]["value"] < 1e-6
+    found = {e["name"]: e for e in audit(*gaussian_scores(500, 0.0), membership="random_split")["estimates"]}
+    assert found["no_leakage"]["value"] > 0.01
+
+
+def test_declared_independence_judges_by_class_c():
+    """600 of 1,000 against an accuracy bound of 0.55: binomially clear, nothing for one run of unknown dependence."""
+    claim = Claim(Gaussian(noise_multiplier=1 / 0.2513))
+    scores, members = gaussian_scores(1000, 0.5)
+    by_word = audit(scores, members, claim, AuditSettings(independence="declared"))
+    one_run = audit(scores, members, claim)
+    classes = [next(e["class"] for e in r["estimates"] if e["name"] == "claim_p_value") for r in (by_word, one_run)]
+    assert classes == ["C", "B"]
+    assert by_word["verdict"] == "rejected" and by_word["p_value"] < one_run["p_value"]
+
+
+def test_every_number_carries_its_class():
+    result = audit(*gaussian_scores(300, 1.0), Claim(Gaussian(noise_multiplier=1.0)))
+    assert {e["class"] for e in result["estimates"]} <= {"A", "B", "C", "Bayesian", "none"}
+    assert all(
+        set(e) == {"name", "quantity", "value", "interval", "class", "confidence", "delta", "note"}
+        for e in result["estimates"]
+    )
+    assert result["roc"]["class"] == "C"
+
+
+def test_the_noise_bound_covers_the_noise_that_ran():
+    """Scores of mu = 2, that is noise 1/2: the upper bound lies above 1/2, and below the claimed 2."""
+    claim = Claim(Gaussian(noise_multiplier=2.0))
+    values = []
+    for seed in range(20):
+        found = audit(*gaussian_scores(2000, 2.0, seed), claim)
+        values.append(next(e["value"] for e in found["estimates"] if e["name"] == "noise_multiplier"))
+    assert sum(value < 0.5 for value in values) <= 4 and max(values) < 2.0
+
+
+def test_looks_are_paid_for():
+    scores, members = gaussian_scores(400, 1.5)
+    claim = Claim(EpsilonDelta(0.5, 1e-6))
+    one, ten = (audit(scores, members, claim, AuditSettings(looks=n)) for n in (1, 10))
+    assert ten["p_value"] == pytest.approx(min(1, 10 * one["p_value"]))
+    bounds = [next(e["value"] for e in r["estimates"] if e["quantity"] == "epsilon") for r in (one, ten)]
+    assert bounds[1] < bounds[0]
+
+
+def test_upside_down_scores_are_refused_and_flipping_costs_a_look():
+    scores, members = gaussian_scores(400, 1.5)
+    with pytest.raises(InputError, match="wrong sign"):
+        audit(-scores, members)
+    flipped = audit(-scores, members, settings=AuditSettings(sign="flip"))
+    assert flipped["guess_rule"]["looks"] == 2
+    kept = audit(-scores, members, settings=AuditSettings(sign="keep"))
+    assert next(e["value"] for e in kept["estimates"] if e["quantity"] == "epsilon") == 0.0
+
+
+def test_undefined_scores_are_counted_and_stay_in_m():
+    scores, members = gaussian_scores(400, 1.5)
+    scores[:40] = np.nan
+    result = audit(scores, members)
+    assert result["counts"]["undefined"] == 40 and result["counts"]["canaries"] == 400
+    assert result["guess_rule"]["tested_canaries"] == 400
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [GuessRule("fixed", 30, 20), GuessRule("all"), GuessRule("sign"), GuessRule("split"), GuessRule("calibrated")],
+)
+def test_every_guess_rule_gives_a_whole_audit(rule):
+    result = audit(
+        *gaussian_scores(400, 2.0), Claim(EpsilonDelta(0.1, 1e-6)), AuditSettings(guess_rule=rule, delta=1e-6)
+    )
+    json.dumps(result, allow_nan=False)
+    assert result["guess_rule"]["name"] == rule.name
+    assert result["verdict"] in ("rejected", "not_rejected")
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.full(50, np.nan),
+        np.zeros(50),
+        np.where(np.arange(50) < 25, np.inf, -np.inf),
+        np.full(50, 1e308) * np.linspace(-1, 1, 50),
+    ],
+)
+def test_strange_scores_give_json_without_nan(scores):
+    members = np.arange(50) % 2 == 0
+    result = audit(scores, members, Claim(EpsilonDelta(1.0, 0.0)), AuditSettings(sign="keep"))
+    json.dumps(result, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "change", [{"delta": 1.0}, {"confidence": 0.4}, {"alpha": 0.5}, {"looks": 0}, {"sign": "x"}, {"independence": "x"}]
+)
+def test_impossible_settings_are_refused(change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        AuditSettings(**change)
+
+
+ALLOCATION = {"name": "random_allocation", "steps_per_epoch": 50, "epochs": 3, "noise_multiplier": 1.0}
+
+
+@pytest.mark.parametrize(
+    "run, words",
+    [
+        ({"mechanism": ALLOCATION | {"name": "fixed_bins"}}, "fixed_bins"),
+        ({"mechanism": ALLOCATION | {"name": "poisson"}}, "says poisson"),
+        ({"mechanism": ALLOCATION | {"noise_multiplier": 0.5}}, "noise_multiplier"),
+        ({"mechanism": ALLOCATION | {"steps_per_epoch": 49}}, "steps_per_epoch"),
+        ({"mechanism": ALLOCATION | {"epochs": 4}}, "epochs"),
+        ({"mechanism": ALLOCATION, "epochs_done": 4}, "4 were done"),
+        ({"mechanism": ALLOCATION, "divisor_is_public": False}, "realised batch size"),
+        ({"mechanism": ALLOCATION, "finished": False}, "finished"),
+        ({"mechanism": {"name": "none"}}, "says none"),
+    ],
+)
+def test_a_claim_that_the_run_contradicts_is_refused(run, words):
+    with pytest.raises(InputError, match=words):
+        check_claim_against_run(claim_from_json({"mechanism": ALLOCATION}), run)
+
+
+def test_a_claim_that_the_run_confirms_is_judged():
+    run = {"mechanism": dict(ALLOCATION), "epochs_done": 3, "divisor_is_public": True, "finished": True}
+    claim = claim_from_json({"mechanism": ALLOCATION})
+    assert check_claim_against_run(claim, run) == []
+    result = audit(*gaussian_scores(400, 2.0), claim, run=run)
+    assert result["run"] == run and result["claim"]["mechanism"] == ALLOCATION
+    assert result["claim"]["accuracy"]["lower"] <= result["claim"]["accuracy"]["upper"]
+
+
+def test_a_full_batch_run_confirms_a_gaussian_claim():
+    run = {"mechanism": {"name": "full_batch", "steps": 4, "noise_multiplier": 2.0}}
+    assert check_claim_against_run(Claim(Gaussian(noise_multiplier=2.0, steps=4)), run) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        [],
+        {},
+        {"mechanism": 3},
+        {"mechanism": {"name": "magic"}},
+        {"mechanism": {"name": "none"}},
+        {"epsilon": "x"},
+        {"epsilon": -1},
+        {"mechanism": ALLOCATION, "adjacency": "both"},
+        {"mechanism": ALLOCATION, "membership": 3},
+        {"mechanism": ALLOCATION | {"noise_multiplier": -1}},
+    ],
+)
+def test_claims_that_are_none_are_refused(content):
+    with pytest.raises(InputError):
+        claim_from_json(content)
+
+
+def test_bare_epsilon_at_the_top_is_a_claim():
+    assert claim_from_json({"epsilon": 2, "delta": 1e-6}).record == {"epsilon": 2.0, "delta": 1e-6}
+
+
+def test_random_allocation_against_the_reference_curve():
+    """m = 1,000, all guessed, against an independent lattice: certified p-values lie above, by at most a third."""
+    from coalmine.audit.estimators import f_dp_p_value
+
+    for (steps, epochs, sigma), cells in {
+        (100, 10, 1.426215): [(600, 0.2772), (650, 0.0421), (700, 0.00317)],
+        (100, 1, 1.0): [(600, 0.0214), (650, 7.83e-4), (700, 4.80e-5)],
+    }.items():
+        curve = RandomAllocation(steps_per_epoch=steps, epochs=epochs, noise_multiplier=sigma).trade_off_curve()
+        for correct, reference in cells:
+            p_value = f_dp_p_value(curve, correct, 1000, 1000)
+            assert reference * 0.995 <= p_value <= reference * 1.35
+
+
+def allocation_scores(m, steps, epochs, sigma, seed):
+    """White-box scores of the mechanism itself: the exact log-likelihood ratio of every canary, guess by the sign."""
+    stream = np.random.default_rng(seed)
+    members = stream.random(m) < 0.5
+    total = np.zeros(m)
+    for _ in range(epochs):
+        x = stream.normal(size=(m, steps)) * sigma
+        x[np.arange(m), stream.integers(0, steps, m)] += members
+        total += np.log(np.mean(np.exp((x - 0.5) / sigma**2), axis=1))
+    return total, members
+
+
+def test_a_run_with_half_the_noise_is_rejected_as_often_as_power_predicted():
+    """Claimed noise 1.0, run with 0.5, on the mechanism itself; and the honest run is not rejected."""
+    from coalmine.audit.power import detection_power
+
+    claim = claim_from_json(
+        {"mechanism": {"name": "random_allocation", "steps_per_epoch": 20, "epochs": 2, "noise_multiplier": 1.0}}
+    )
+    m, repeats = 150, 40
+    predicted = detection_power(m, claim, 2.0, repeats=200)
+    settings = AuditSettings(alpha=0.05)
+    target = claim.mechanism.trade_off_curve()
+    from coalmine.audit.estimators import tally, tally_p_value
+
+    def rejections(sigma):
+        return sum(
+            tally_p_value(tally(settings.guess_rule, *allocation_scores(m, 20, 2, sigma, seed)), target).value < 0.05
+            for seed in range(repeats)
+        )
+
+    flawed, honest = rejections(0.5), rejections(1.0)
+    assert predicted.power > 0.5
+    low, high = predicted.interval
+    assert (
+        binomial_tail(flawed, repeats, low) < 1 - 1e-4 and binomial_tail(repeats - flawed, repeats, 1 - high) < 1 - 1e-4
+    )
+    assert flawed / repeats == pytest.approx(predicted.power, abs=0.25)
+    assert binomial_tail(honest, repeats, 0.05) > 1e-3

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "train": "train",
     "score": "score",
     "lira": "lira",
+    "repeat": "repeat",
     "claim": "claim",
     "audit": "audit",
     "power": "power",

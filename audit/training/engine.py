@@ -1,7 +1,6 @@
 """The stacked DP-SGD engine: K models trained side by side by one program, each exactly as if it were alone.
 
-Abadi et al. 2016 (arXiv:1607.00133), with the analysis of random allocation in mind (DESIGN: "Training under
-audit"). One step of model k:
+DP-SGD of Abadi et al. 2016 (arXiv:1607.00133) with any of the samplers. One step of model k:
 
     batch     its members among the rows that its sampler drew for this step (maybe none)
     gradient  of every example, clipped to norm C                 per example, never of a mean

@@ -1,0 +1,106 @@
+"""`coalmine repeat`: train many times with fresh coins and judge all runs together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...foundation import InputError, write_json
+from .claim_options import ClaimFile
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(
+    epilog="Example: coalmine repeat --canaries canaries.safetensors --claim claim.json --runs 32 --model mlp "
+    "--steps-per-epoch 10 --epochs 20 --noise-multiplier 3 --clipping-norm 1 --learning-rate 0.5 --output runs/repeat"
+)
+def repeat(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder; the same command resumes it.")],
+    canaries: Annotated[Path, typer.Option(help="canaries.safetensors")],
+    runs: Annotated[int, typer.Option(help="R: independent trainings.")],
+    claim: ClaimFile = None,
+    data: Annotated[str, typer.Option(help="The data that the canaries belong to.")] = "digits",
+    one_canary: Annotated[
+        bool, typer.Option("--one-canary", help="One coin a run, for canary r mod m: class C holds, one guess a run.")
+    ] = False,
+    train: Annotated[
+        str | None, typer.Option(help="Your own training, package.module:function(indices, seed) -> module.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="mlp, cnn, cnn-137k, wrn16-4, torchvision:NAME …")] = "mlp",
+    steps_per_epoch: Annotated[int | None, typer.Option(help="M: optimiser steps in one epoch.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="E: epochs.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Step size of SGD.")] = None,
+    noise_multiplier: Annotated[float, typer.Option(help="Noise on the sum, divided by --clipping-norm.")] = 0.0,
+    clipping_norm: Annotated[float | None, typer.Option(help="Left out: plain SGD, not private.")] = None,
+    sampler: Annotated[str, typer.Option(help="As in `coalmine train`.")] = "random_allocation",
+    momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = 0.0,
+    score: Annotated[str, typer.Option(help="phi, loss or hinge: fixed before any coin is opened.")] = "phi",
+    chunk: Annotated[int, typer.Option(min=1, help="Models trained side by side, and a shard on disk.")] = 8,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    label: Annotated[str, typer.Option(help="A name for this audit in reports.")] = "",
+    seed: Seed = None,
+    device: Device = "cpu",
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train R models with fresh coins, and judge the claim by all of them together.
+
+    All canaries in every run: each run is an audit of its own and their p-values are combined. With --one-canary: one
+    canary a run, so that errors are independent and Clopper-Pearson applies. Without --seed the runs use seed 0: they
+    are the auditor's own models.
+    """
+    from ...canaries import CanarySet
+    from ..claims import load_claim
+    from ..lira import Work, engine_recipe, universe, user_recipe
+    from ..repeated_runs import repeat_training
+    from ..repeated_verdict import judge_repeated
+    from ..training.data import load_data
+    from ..training.settings import TrainingSettings
+    from .audit import summary
+
+    canary_set = CanarySet.load(canaries)
+    claimed = load_claim(claim) if claim is not None else None
+    rows = universe(load_data(data), canary_set)
+    where = str(torch_device(device))
+    if train is not None:
+        recipe = user_recipe(train, "")
+    else:
+        if steps_per_epoch is None or epochs is None or learning_rate is None:
+            raise InputError(
+                "--steps-per-epoch, --epochs and --learning-rate are needed, or --train for your own training"
+            )
+        members = 0.5 if one_canary else len(canary_set) / 2
+        settings = TrainingSettings(
+            steps_per_epoch=steps_per_epoch,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            public_size=float(rows.always.sum()) + members,
+            noise_multiplier=noise_multiplier,
+            clipping_norm=clipping_norm,
+            sampler=sampler,
+            momentum=momentum,
+        )
+        recipe = engine_recipe(rows, model, settings, chunk, where)
+    with stepper(-(-runs // chunk), "training", quiet) as advance:
+        work = Work(output, 0 if seed is None else seed, chunk, jobs, advance=advance)
+        done = repeat_training(rows, canary_set, recipe, work, runs, score=score, one_canary=one_canary, device=where)
+    result = judge_repeated(
+        done, claimed, label=label, threat_model={"score": score, "canary_method": canary_set.method}
+    )
+    write_json(output / "audit.json", result)
+    if json_output:
+        print_json(result)
+        return
+    for line in summary(result):
+        typer.echo(line)
+    if "over_dispersion" in result["repeated"]:
+        spread = result["repeated"]["over_dispersion"]
+        typer.echo(
+            f"  variance between runs over the binomial one: {spread['ratio']:.3g} (p = {spread['p_value']:.2g} for "
+            "independent canaries)"
+        )
+    remark(f"written: {output / 'audit.json'}", quiet)

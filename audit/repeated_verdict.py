@@ -20,7 +20,7 @@ from .estimators.guesses import order_guesses
 from .estimators.independent_runs import combine_p_values, over_dispersion
 from .metrics import histogram, roc_section
 from .repeated_runs import RepeatedRuns
-from .verdict import CAVEAT, AuditSettings, audit
+from .verdict import CAVEAT, AuditSettings, audit, check_sign
 
 
 def judge_repeated(
@@ -49,6 +49,9 @@ def judge_repeated(
 def _combined(
     runs: RepeatedRuns, claim: Claim | None, settings: AuditSettings, threat_model: dict[str, Any] | None, label: str
 ) -> dict[str, Any]:
+    if settings.sign == "check":  # over all runs: with many runs a single one looks upside down by chance
+        check_sign(runs.scores.ravel(), runs.members.ravel())
+        settings = replace(settings, sign="keep")
     single = [
         audit(scores, members, claim, settings, threat_model=threat_model, label=label)
         for scores, members in zip(runs.scores, runs.members, strict=True)

@@ -100,7 +100,7 @@ def audit(
     scores, members = np.asarray(scores, np.float64), np.asarray(members, bool)
     scores = -scores if settings.sign == "flip" else scores
     if settings.sign == "check":
-        _check_sign(scores, members)
+        check_sign(scores, members)
     if membership == "coins" and (remark := member_count_remark(members)):
         remarks.append(remark)
 
@@ -175,7 +175,7 @@ def _each(settings: AuditSettings) -> float:
     return 1 - (1 - settings.confidence) / settings.total_looks
 
 
-def _check_sign(scores: np.ndarray, members: np.ndarray) -> None:
+def check_sign(scores: np.ndarray, members: np.ndarray) -> None:
     if mann_whitney_p_value(scores, members, "less") < WRONG_SIGN_P_VALUE:
         from .estimators.roc import auc
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
-BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?", re.IGNORECASE)
 HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
 
@@ -57,7 +57,10 @@ def test_every_command_of_the_readme_prints_what_it_says(tmp_path):
     text = README.read_text()
     updated = text
     shown_any = False
-    for block in BLOCK.findall(text):
+    for language, block in BLOCK.findall(text):
+        if language == "python":
+            subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, timeout=300)
+            continue
         real = []
         for command, shown in commands(block):
             shown_any = True

@@ -25,6 +25,7 @@ def blind_baseline(x: Any, y: Any, member: Any, seed: int = 0) -> AttackScores:
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from threadpoolctl import threadpool_limits
 
     features = as_float(x, "x")
     features = features.reshape(len(features), -1).astype(np.float32)
@@ -39,7 +40,8 @@ def blind_baseline(x: Any, y: Any, member: Any, seed: int = 0) -> AttackScores:
     classifier = HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=8, random_state=seed)
     summary = [f(features, axis=1) for f in (np.mean, np.std, np.min, np.max)]
     table = np.column_stack([labels, *summary, features[:, spread]])
-    probabilities = np.asarray(cross_val_predict(classifier, table, flags, cv=folds, method="predict_proba"))
+    with threadpool_limits(1):  # tiny trees: threads cost more than they bring
+        probabilities = np.asarray(cross_val_predict(classifier, table, flags, cv=folds, method="predict_proba"))
     scores = probabilities[:, 1].astype(np.float64)
     details = {"attack": "blind_baseline", "folds": FOLDS, "classifier": "gradient-boosted trees", "seed": seed}
     return AttackScores(scores, status_array(len(scores)), details)

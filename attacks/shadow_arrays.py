@@ -7,7 +7,7 @@ them), from a file of arrays, or from another tool's folder (import_*). Files ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,19 @@ class ShadowArrays:
     @property
     def targets(self) -> int:
         return len(self.target_phi)
+
+    def first(self, shadows: int) -> ShadowArrays:
+        """The first `shadows` models as shadows, or all where fewer are there; the origin remembers what was asked."""
+        if shadows < 1:
+            raise InputError(f"shadows must be at least 1, got {shadows}")
+        return replace(
+            self,
+            shadow_phi=self.shadow_phi[:shadows],
+            keep=self.keep[:shadows],
+            population_shadow=None if self.population_shadow is None else self.population_shadow[:shadows],
+            shadow_accuracy=None if self.shadow_accuracy is None else self.shadow_accuracy[:shadows],
+            origin={**self.origin, "shadows_asked": shadows},
+        )
 
 
 def read_arrays(path: str | Path) -> ShadowArrays:

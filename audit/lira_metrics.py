@@ -60,7 +60,9 @@ def _operating_point(
     point = tpr_at_fpr(np.concatenate(scores), np.concatenate(members), rate, confidence)
     interval = None
     if point.interval is not None:
-        interval = jackknife(lambda s, m: _tpr(s, m, rate), scores, members, point.interval, confidence)
+        interval = jackknife(
+            lambda s, m: true_positive_rate_at(s, m, rate), scores, members, point.interval, confidence
+        )
     precision = None
     if point.true_positive_rate is not None:
         realised = point.fp / (point.fp + point.tn)
@@ -142,6 +144,15 @@ def jackknife(
     return [max(0.0, min(whole - half, float(independent[0]))), min(1.0, max(whole + half, float(independent[1])))]
 
 
-def _tpr(scores: np.ndarray, members: np.ndarray, rate: float) -> float:
+def true_positive_rate_at(scores: np.ndarray, members: np.ndarray, false_positive_rate: float) -> float:
+    """The largest TPR among the corners of the ROC whose realised FPR is at most the one asked for."""
     curve = roc_curve(scores, members)
-    return float(curve.true_positive_rate[curve.false_positive_rate <= rate * (1 + 1e-12)].max())
+    return float(curve.true_positive_rate[curve.false_positive_rate <= false_positive_rate * (1 + 1e-12)].max())
+
+
+def over_groups(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """Mean and its Student t interval over independent groups, each with shadow models and targets of its own."""
+    count = len(values)
+    half = float(student.ppf(0.5 + confidence / 2, count - 1) * np.std(values, ddof=1) / np.sqrt(count))
+    mean = float(np.mean(values))
+    return mean, mean - half, mean + half

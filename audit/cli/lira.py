@@ -58,7 +58,9 @@ def lira(
     target_index: Annotated[
         int | None, typer.Option(help="With --folder: the number of the model that is attacked.")
     ] = None,
-    shadows: Annotated[int, typer.Option(help="How many shadow models; 8 are enough for most purposes.")] = 16,
+    shadows: Annotated[
+        int | None, typer.Option(help="How many shadow models: 16 if left out, or all that --arrays and --folder hold.")
+    ] = None,
     targets: Annotated[int, typer.Option(help="Without --target: how many models of the recipe are attacked.")] = 1,
     fraction: Annotated[float, typer.Option(help="Probability that a shadow is trained on an example.")] = 0.5,
     attack: Annotated[
@@ -109,10 +111,12 @@ def lira(
     inputs = None
     if arrays is not None or folder is not None:
         collected = _collected(arrays, folder, layout, target_index)
+        collected = collected if shadows is None else collected.first(shadows)
     else:
         collected, inputs = _trained(
             output, data, canaries, coins, target, target_members, model, train, trained,
-            shadows, targets, fraction, views, chunk, jobs, scheduler, span, seed or 0, device, quiet,
+            16 if shadows is None else shadows,
+            targets, fraction, views, chunk, jobs, scheduler, span, seed or 0, device, quiet,
         )  # fmt: skip
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")

@@ -1,0 +1,121 @@
+"""Warnings and intervals of the flow, on arrays made to need them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from coalmine.attacks.shadow_arrays import ShadowArrays
+from coalmine.audit.lira_metrics import jackknife, membership_metrics
+from coalmine.audit.lira_report import ATTACKS, conclude
+from coalmine.foundation import InputError
+
+
+def arrays(n: int = 3000, shadows: int = 8, effect: float = 1.0, targets: int = 1, seed: int = 0) -> ShadowArrays:
+    """Members' phi is `effect` standard deviations higher, in shadows and targets alike."""
+    random = np.random.default_rng(seed)
+    difficulty = random.normal(0, 3, n)
+    keep = random.random((shadows + targets, n)) < 0.5
+    phi = (difficulty + effect * keep + random.normal(size=keep.shape))[:, :, None].astype(np.float32)
+    return ShadowArrays(phi[targets:], keep[targets:], phi[:targets], keep[:targets])
+
+
+def test_every_attack_of_the_table_finds_a_real_effect_and_none_without_one():
+    strong = conclude(arrays(effect=2.0)).record["attacks"]
+    for name, section in strong.items():
+        assert section["metrics"]["auc_interval"][0] > 0.5, name
+    assert strong["lira_online"]["metrics"]["auc"] > strong["loss"]["metrics"]["auc"] + 0.1
+    nothing = conclude(arrays(effect=0.0, n=4000)).record["attacks"]
+    for name, section in nothing.items():
+        assert abs(section["metrics"]["auc"] - 0.5) < 0.04, name
+    assert set(ATTACKS) - set(strong) == {"rmia_offline"}  # no population here
+
+
+def test_balanced_accuracy_is_at_a_threshold_that_saw_no_label_of_the_target():
+    """The best threshold on 200 labels of noise looks like an attack; the one from a shadow does not."""
+    best, fixed = [], []
+    for seed in range(30):
+        metrics = conclude(arrays(n=200, effect=0.0, seed=seed)).record["attacks"]["lira_online"]["metrics"]
+        best.append(metrics["best_balanced_accuracy"])
+        fixed.append(metrics["balanced_accuracy"]["value"])
+    assert np.mean(best) > 0.53
+    assert abs(np.mean(fixed) - 0.5) < 0.02
+
+
+def test_a_target_trained_differently_is_called_out():
+    """LeakPro #158, #269: a lost shuffle flag, two or three points of accuracy."""
+    given = replace(
+        arrays(),
+        shadow_accuracy=np.linspace(0.90, 0.92, 8),
+        target_accuracy=np.array([0.94]),
+        origin={"target": "mine"},
+    )
+    assert any("trained differently" in line for line in conclude(given).warnings)
+    within = replace(given, target_accuracy=np.array([0.91]))
+    assert not any("trained differently" in line for line in conclude(within).warnings)
+
+
+def test_fewer_shadows_than_asked_are_called_out():
+    """privacy_meter #146: 254 references configured, 8 trained."""
+    present = arrays().first(16)
+    assert present.shadows == 8
+    assert any("8 shadow models are present of 16" in line for line in conclude(present).warnings)
+    assert conclude(present).record["shadows"] == 8
+    assert arrays().first(4).shadows == 4
+
+
+def test_a_balanced_design_with_the_target_inside_fails_the_null_test():
+    random = np.random.default_rng(0)
+    keep = random.random((6, 20_000)).argsort(axis=0) < 3
+    phi = random.normal(size=(6, 20_000, 1)).astype(np.float32)
+    leaky = ShadowArrays(phi[1:], keep[1:], phi[:1], keep[:1])
+    assert any("null test" in line for line in conclude(leaky).warnings)
+    assert not any("null test" in line for line in conclude(arrays(20_000, 5, 0.5)).warnings)
+
+
+def test_every_knob_is_in_the_record():
+    """privacy_meter #151: no way to see which knob differs from the paper."""
+    random = np.random.default_rng(0)
+    given = replace(
+        arrays(), population_shadow=random.normal(size=(8, 50)), population_target=random.normal(size=(1, 50))
+    )
+    details = {name: section["details"] for name, section in conclude(given).record["attacks"].items()}
+    assert {"a", "gamma", "shadows", "population"} <= set(details["rmia_offline"])
+    assert {"mode", "variance", "centre", "views", "shadows_in", "shadows_out", "coalmine"} <= set(
+        details["lira_online"]
+    )
+
+
+def test_what_was_and_was_not_shown_is_said():
+    """privacy_meter #108, TF-Privacy #140."""
+    record = conclude(arrays(effect=0.0)).record
+    assert "not a bound on epsilon" in record["not_a_bound"]
+    assert "members are the positive class" in record["direction"]
+
+
+def test_a_target_of_members_only_is_named():
+    given = arrays()
+    with pytest.raises(InputError, match="target 0"):
+        conclude(replace(given, target_member=np.ones_like(given.target_member)))
+    with pytest.raises(InputError, match="population"):
+        conclude(given, "rmia_offline")
+
+
+def test_jackknife_covers_when_targets_share_something():
+    """Each target has its own true AUC: pooled binomial intervals are too narrow, the jackknife covers."""
+    random = np.random.default_rng(0)
+    truth = np.mean([norm.cdf(d / np.sqrt(2)) for d in random.normal(1.0, 0.3, 20_000)])
+    covered = 0
+    for _ in range(120):
+        scores, members = [], []
+        for shift in random.normal(1.0, 0.3, 6):
+            member = random.random(250) < 0.5
+            members.append(member)
+            scores.append(random.normal(size=250) + shift * member)
+        interval = membership_metrics(scores, members)["auc_interval"]
+        covered += interval[0] <= truth <= interval[1]
+    assert covered >= 108  # 95 % of 120 is 114
+    assert jackknife(lambda s, m: 0.5, [np.zeros(2)], [np.zeros(2, bool)], (0.4, 0.6)) == [0.4, 0.6]

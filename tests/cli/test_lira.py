@@ -1,0 +1,296 @@
+"""`coalmine lira` run for real: recipes, checkpoints, canaries, users' functions, arrays and other tools' folders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coalmine.attacks import lira, phi
+from coalmine.audit.cli import main
+from coalmine.audit.scores_input import load_scores
+from coalmine.canaries import CanarySet, draw_coins
+
+RECIPE = ["--steps-per-epoch", "4", "--epochs", "3", "--learning-rate", "0.5"]
+
+
+@pytest.fixture(scope="module")
+def values():
+    return np.load(Path(__file__).parents[1] / "data" / "attacks" / "lira_values.npz", allow_pickle=False)
+
+
+def command_line(*arguments: object) -> int:
+    try:
+        main([*map(str, arguments)])
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = command_line("lira", *arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def small_data(tmp_path_factory) -> Path:
+    """120 random 4 × 4 images of three classes: too small to mean anything, quick to train on."""
+    random = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "small.npz"
+    np.savez(
+        path,
+        x=random.random((120, 1, 4, 4)).astype(np.float32),
+        y=random.integers(0, 3, 120),
+        x_test=random.random((60, 1, 4, 4)).astype(np.float32),
+        y_test=random.integers(0, 3, 60),
+    )
+    return path
+
+
+def test_a_recipe_from_start_to_metrics_and_again_without_training(capsys, tmp_path, small_data):
+    command = (
+        "--data",
+        small_data,
+        "--shadows",
+        6,
+        "--targets",
+        3,
+        "--chunk",
+        4,
+        *RECIPE,
+        "--output",
+        tmp_path / "run",
+    )
+    code, out, err = run(capsys, *command)
+    assert code == 0, err
+    assert "lira_online*" in out and "not a bound on epsilon" in out
+    record = json.loads((tmp_path / "run" / "lira.json").read_text())
+    metrics = record["attacks"]["lira_online"]["metrics"]
+    assert metrics["members"] + metrics["non_members"] == 3 * 120
+    assert metrics["auc_interval"][0] <= metrics["auc"] <= metrics["auc_interval"][1]
+    assert {p["false_positive_rate"] for p in metrics["tpr_at_fpr"]} == {0.01, 0.001}
+    assert record["origin"]["settings"]["epochs"] == 3 and record["origin"]["seed"] == 0
+    assert set(record["attacks"]) >= {"lira_online", "lira_offline", "base_online", "rmia_offline", "loss"}
+    files = {p: p.stat().st_mtime_ns for p in (tmp_path / "run" / "shadows").iterdir()}
+    assert len(files) == 3
+    before = (tmp_path / "run" / "scores_target0.csv").read_bytes(), (tmp_path / "run" / "lira.json").read_bytes()
+    run(capsys, *command)
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run" / "shadows").iterdir()} == files
+    assert (
+        (tmp_path / "run" / "scores_target0.csv").read_bytes(),
+        (tmp_path / "run" / "lira.json").read_bytes(),
+    ) == before
+
+
+def test_json_is_all_that_is_printed(capsys, tmp_path, small_data):
+    code, out, _ = run(
+        capsys, "--data", small_data, "--shadows", 4, *RECIPE, "--output", tmp_path, "--json", "--attack", "base_online"
+    )
+    assert code == 0
+    record = json.loads(out)
+    assert record["attack"] == "base_online" and record["shadows"] == 4
+    scores = load_scores(tmp_path / "scores.csv")
+    assert scores.score.size == 120 and scores.member is not None
+
+
+def test_spans_of_a_cluster_then_the_attack(capsys, tmp_path, small_data):
+    command = ("--data", small_data, "--shadows", 4, "--chunk", 2, *RECIPE, "--output", tmp_path / "run")
+    code, out, _ = run(capsys, *command, "--span", "2:4")
+    assert code == 0 and "span" in out and not (tmp_path / "run" / "lira.json").exists()
+    assert run(capsys, *command)[0] == 0
+    whole = ("--data", small_data, "--shadows", 4, "--chunk", 2, *RECIPE, "--output", tmp_path / "whole")
+    run(capsys, *whole)
+    for path in (tmp_path / "whole" / "shadows").iterdir():
+        assert path.read_bytes() == (tmp_path / "run" / "shadows" / path.name).read_bytes()
+
+
+def test_a_trained_run_is_attacked_with_shadows_like_itself(capsys, tmp_path, small_data):
+    """A model trained before any coins: metrics, and the text says that they are no bound."""
+    assert (
+        command_line(
+            "train", "--data", str(small_data), *RECIPE, "--output", str(tmp_path / "target"), "--quiet", "--seed", "1"
+        )
+        == 0
+    )
+    code, out, err = run(
+        capsys, "--data", small_data, "--target", tmp_path / "target", "--shadows", 4, "--output", tmp_path / "lira"
+    )
+    assert code == 0, err
+    record = json.loads((tmp_path / "lira" / "lira.json").read_text())
+    metrics = record["attacks"]["lira_online"]["metrics"]
+    assert (metrics["members"], metrics["non_members"]) == (120, 60)
+    assert record["origin"]["settings"]["learning_rate"] == 0.5
+    assert "not a bound on epsilon" in out
+    assert "rmia_offline" not in record["attacks"]  # no rows are left that lie outside every training set
+    members = np.arange(120) < 90
+    np.save(tmp_path / "members.npy", np.flatnonzero(members))
+    code, _, err = run(
+        capsys, "--data", small_data, "--target", tmp_path / "target", "--target-members", tmp_path / "members.npy",
+        "--shadows", 4, "--output", tmp_path / "some",
+    )  # fmt: skip
+    assert code == 0, err
+    metrics = json.loads((tmp_path / "some" / "lira.json").read_text())["attacks"]["lira_online"]["metrics"]
+    assert (metrics["members"], metrics["non_members"]) == (90, 30)
+
+
+def test_canaries_are_scored_before_their_coins_are_opened(capsys, tmp_path, small_data):
+    random = np.random.default_rng(0)
+    canaries = CanarySet(
+        random.random((20, 1, 4, 4)).astype(np.float32), random.integers(0, 3, 20), np.full(20, -1), "random", classes=3
+    )
+    canaries.save(tmp_path / "canaries.safetensors")
+    coins = draw_coins(canaries, seed=0)
+    coins.save(tmp_path / "coins.json")
+    pair = ["--canaries", str(tmp_path / "canaries.safetensors"), "--data", str(small_data)]
+    assert (
+        command_line(
+            "train", *pair, "--coins", str(tmp_path / "coins.json"), *RECIPE, "--output", str(tmp_path / "t"), "--quiet"
+        )
+        == 0
+    )
+    command = (*pair, "--target", tmp_path / "t", "--shadows", 8, "--output", tmp_path / "lira")
+    code, out, err = run(capsys, *command)
+    assert code == 0, err
+    assert "metrics were not computed" in out
+    scores = load_scores(tmp_path / "lira" / "scores.csv")
+    assert scores.member is None and scores.score.size == 20
+    code, out, err = run(capsys, *command, "--coins", tmp_path / "coins.json")
+    assert code == 0, err
+    opened = load_scores(tmp_path / "lira" / "scores.csv")
+    np.testing.assert_array_equal(opened.member, coins.member)
+    np.testing.assert_array_equal(opened.score, scores.score)
+
+
+def test_a_users_own_training_function(tmp_path, small_data):
+    """A real process in the user's folder; an edited recipe trains anew."""
+    recipe = tmp_path / "recipe.py"
+    recipe.write_text(
+        "import numpy as np, torch\n"
+        f"stored = np.load({str(small_data)!r})\n"
+        "def train(indices, seed):\n"
+        "    open('calls.txt', 'a').write(f'{seed}\\n')\n"
+        "    generator = torch.Generator().manual_seed(seed)\n"
+        "    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))\n"
+        "    with torch.no_grad():\n"
+        "        model[1].weight.copy_(torch.randn(3, 16, generator=generator) * 0.1)\n"
+        "        model[1].bias.zero_()\n"
+        "    x, y = torch.tensor(stored['x'][indices]), torch.tensor(stored['y'][indices])\n"
+        "    optimiser = torch.optim.SGD(model.parameters(), 0.5)\n"
+        "    for _ in range(30):\n"
+        "        optimiser.zero_grad()\n"
+        "        torch.nn.functional.cross_entropy(model(x), y).backward()\n"
+        "        optimiser.step()\n"
+        "    return model\n"
+    )
+    command = [
+        sys.executable, "-m", "coalmine", "lira", "--train", "recipe:train", "--data", str(small_data),
+        "--shadows", "5", "--output", "runs/lira", "--json",
+    ]  # fmt: skip
+
+    def calls() -> int:
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["origin"]["train"] == "recipe:train"
+        return len((tmp_path / "calls.txt").read_text().splitlines())
+
+    assert calls() == 6
+    recipe.write_text(recipe.read_text().replace("range(30)", "range(31)"))
+    assert calls() == 12
+
+
+def test_arrays_give_the_same_scores_as_the_function(capsys, tmp_path, values):
+    regular = slice(0, 64)
+    np.savez(
+        tmp_path / "arrays.npz",
+        keep=values["keep"][:, regular],
+        shadow_logits=values["shadow_logits"][:, regular],
+        target_logits=values["target_logits"][regular],
+        labels=values["labels"][regular],
+        target_member=values["target_member"][regular],
+    )
+    code, out, err = run(capsys, "--arrays", tmp_path / "arrays.npz", "--output", tmp_path / "run")
+    assert code == 0, err
+    expected = lira(
+        phi(values["shadow_logits"][:, regular], values["labels"][None, regular, None]),
+        values["keep"][:, regular],
+        phi(values["target_logits"][regular], values["labels"][regular, None]),
+    )
+    np.testing.assert_allclose(load_scores(tmp_path / "run" / "scores.csv").score, expected.scores, rtol=1e-9)
+    assert "10 are needed" in out  # 28 non-members cannot tell a TPR at 1 % FPR
+    code, _, err = run(capsys, "--arrays", tmp_path / "arrays.npz", "--output", tmp_path / "run", "--shadows", 99)
+    assert code == 0 and "16 shadow models are present of 99 asked for" in err  # privacy_meter #146
+    code, _, err = run(capsys, "--arrays", tmp_path / "arrays.npz", "--output", tmp_path / "run", "--shadows", 8)
+    assert json.loads((tmp_path / "run" / "lira.json").read_text())["shadows"] == 8
+
+
+def test_another_tools_folder(capsys, tmp_path, values):
+    for i in range(6):
+        place = tmp_path / "exp" / f"model_{i}" / "logits"
+        place.mkdir(parents=True)
+        np.save(place / "logits.npy", values["shadow_logits"][i, :64, None])
+    np.save(tmp_path / "exp" / "keep_indices.npy", values["keep"][:6, :64])
+    np.save(tmp_path / "exp" / "labels.npy", values["labels"][:64])
+    command = ("--folder", tmp_path / "exp", "--layout", "lira_analysis", "--output", tmp_path / "run")
+    code, _, err = run(capsys, *command)
+    assert code == 2 and "target" in err
+    code, _, err = run(capsys, *command, "--target-index", 2)
+    assert code == 0, err
+    assert json.loads((tmp_path / "run" / "lira.json").read_text())["origin"]["target_model"] == 2
+
+
+def test_data_that_leak_are_called_out(capsys, tmp_path):
+    random = np.random.default_rng(0)
+    x, x_test = random.random((200, 1, 4, 4)), random.random((100, 1, 4, 4)) * 0.5
+    y, y_test = (x.mean((1, 2, 3)) > 0.5).astype(int), (x_test.mean((1, 2, 3)) > 0.25).astype(int)
+    path = tmp_path / "leaky.npz"
+    np.savez(path, x=x.astype(np.float32), y=y, x_test=x_test.astype(np.float32), y_test=y_test)
+    recipe = ["--steps-per-epoch", "4", "--epochs", "4", "--learning-rate", "0.5"]
+    assert (
+        command_line("train", "--data", str(path), *recipe, "--output", str(tmp_path / "t"), "--quiet", "--seed", "0")
+        == 0
+    )
+    code, _, err = run(
+        capsys, "--data", path, "--target", tmp_path / "t", "--epochs", 1, "--shadows", 4, "--output", tmp_path / "run"
+    )
+    assert code == 0
+    assert "blind baseline" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epochs", 1], "steps-per-epoch"),
+        ([*RECIPE, "--attack", "lira"], "attack"),
+        ([*RECIPE, "--shadows", 0], "number of models"),
+        ([*RECIPE, "--fraction", 1.5], "fraction"),
+        ([*RECIPE, "--views", 3], "views"),
+        ([*RECIPE, "--span", "a:b"], "span"),
+        ([*RECIPE, "--model", "no-such-model"], "no-such-model"),
+        ([*RECIPE, "--coins", "coins.json"], "--coins"),
+        ([*RECIPE, "--target-members", "m.npy"], "--target-members"),
+        ([*RECIPE, "--arrays", "a.npz", "--model", "mlp"], "exclude"),
+        ([*RECIPE, "--noise-multiplier", 1.0], "clipping_norm"),
+        (["--train", "nowhere:train"], "nowhere"),
+        (["--arrays", "absent.npz"], "absent.npz"),
+        (["--folder", "absent"], "--layout"),
+        (["--scheduler", "tcp://127.0.0.1:1", *RECIPE], "scheduler"),
+    ],
+)
+def test_mistakes_are_one_line_before_any_training(capsys, tmp_path, small_data, arguments, message):
+    given = ["--output", tmp_path / "run", *arguments]
+    if "--arrays" not in arguments and "--folder" not in arguments:
+        given += ["--data", small_data]
+    code, out, err = run(capsys, *given)
+    assert code == 2 and out == ""
+    assert message in err and err.count("\n") == 1 and "Traceback" not in err
+    assert not (tmp_path / "run" / "lira.json").exists()
+
+
+def test_help_has_an_example():
+    result = subprocess.run([sys.executable, "-m", "coalmine", "lira", "--help"], capture_output=True, text=True)
+    assert result.returncode == 0 and "Example" in result.stdout

@@ -84,13 +84,12 @@ def test_every_number_carries_its_class():
 
 
 def test_the_noise_bound_covers_the_noise_that_ran():
-    """Scores of mu = 2, that is noise 1/2: the upper bound lies above 1/2, and below the claimed 2."""
-    claim = Claim(Gaussian(noise_multiplier=2.0))
+    """Scores of mu = 2, that is noise 1/2: the upper bound lies above 1/2 and below the claimed 2."""
     values = []
-    for seed in range(20):
-        found = audit(*gaussian_scores(2000, 2.0, seed), claim)
+    for seed in range(6):
+        found = audit(*gaussian_scores(1000, 2.0, seed), Claim(Gaussian(noise_multiplier=2.0)))
         values.append(next(e["value"] for e in found["estimates"] if e["name"] == "noise_multiplier"))
-    assert sum(value < 0.5 for value in values) <= 4 and max(values) < 2.0
+    assert sum(value < 0.5 for value in values) <= 2 and max(values) < 2.0
 
 
 def test_looks_are_paid_for():

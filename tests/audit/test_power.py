@@ -1,0 +1,94 @@
+"""What an audit could show, and the simulated worlds it is judged in."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from coalmine.audit.bounds import EpsilonDelta, Gaussian
+from coalmine.audit.claims import Claim
+from coalmine.audit.estimators import GuessRule
+from coalmine.audit.estimators.rates import binomial_tail
+from coalmine.audit.power import (
+    canaries_needed,
+    candidate_sizes,
+    detection_power,
+    draw_scores,
+    reach,
+    violated,
+)
+from coalmine.foundation import InputError
+
+
+@pytest.mark.parametrize("canaries, largest", [(100, 3.49), (1000, 5.81), (10000, 8.11)])
+def test_the_most_that_perfect_guesses_report(canaries, largest):
+    assert reach(canaries, rule=GuessRule("all"), delta=0.0).largest_reportable_epsilon == pytest.approx(
+        largest, abs=5e-3
+    )
+
+
+def test_the_grid_reports_less_and_a_claim_above_is_out_of_reach():
+    found = reach(100, Claim(EpsilonDelta(8.0, 1e-5)))
+    assert found.largest_reportable_epsilon < 3.49
+    assert found.can_reject is False and found.smallest_reportable_p_value >= 0.05
+    assert reach(10000, Claim(EpsilonDelta(3.0, 1e-5))).can_reject is True
+
+
+@pytest.mark.parametrize("mu", [0.5, 2.0])
+def test_drawn_scores_have_the_curve_they_are_drawn_from(mu):
+    """At every threshold the empirical rates lie on 1 - G_mu, within five standard errors."""
+    stream = np.random.default_rng(0)
+    members = np.arange(200_000) < 100_000
+    scores = draw_scores(Gaussian(noise_multiplier=1 / mu), members, stream)
+    for threshold in np.quantile(scores, [0.02, 0.2, 0.5, 0.8, 0.98]):
+        fpr, tpr = (scores[~members] > threshold).mean(), (scores[members] > threshold).mean()
+        assert tpr == pytest.approx(ndtr(ndtri(fpr) + mu), abs=0.01)
+
+
+def test_a_kept_claim_is_rejected_no_more_often_than_alpha():
+    found = detection_power(300, Claim(EpsilonDelta(1.0, 1e-6)), 1.0, repeats=400)
+    assert binomial_tail(round(found.power * 400), 400, 0.05) > 1e-3
+
+
+def test_power_grows_with_canaries_and_with_violation():
+    claim = Claim(Gaussian(noise_multiplier=2.0))
+    more = [detection_power(m, claim, 3.0, repeats=40).power for m in (50, 150, 450)]
+    assert more[0] <= more[1] + 0.1 <= more[2] + 0.2 and more[2] > 0.8
+    worse = [detection_power(200, claim, factor, repeats=40).power for factor in (1.0, 2.0, 4.0)]
+    assert worse[0] < 0.2 and worse[2] > worse[1] - 0.1
+
+
+def test_the_canaries_needed_have_the_power_asked_for():
+    claim = Claim(EpsilonDelta(1.0, 1e-6))
+    found = canaries_needed(claim, 3.0, power=0.8, repeats=100)
+    assert found.power >= 0.8 and found.canaries in candidate_sizes(100_000)
+    assert detection_power(max(20, found.canaries // 4), claim, 3.0, repeats=100).power < 0.8
+
+
+def test_nothing_is_found_where_nothing_can_be():
+    assert canaries_needed(Claim(EpsilonDelta(9.0, 1e-6)), 2.0, repeats=5, most=200) is None
+
+
+@pytest.mark.parametrize(
+    "rule", [GuessRule("calibrated"), GuessRule("split"), GuessRule("fixed", 20, 20), GuessRule("sign")]
+)
+def test_every_rule_has_a_power(rule):
+    claim = Claim(EpsilonDelta(0.3, 1e-6))
+    assert 0.3 < detection_power(200, claim, 8.0, rule, repeats=10).power <= 1
+    assert reach(200, claim, rule).can_reject
+
+
+def test_a_violated_claim():
+    assert violated(Claim(Gaussian(noise_multiplier=2.0, steps=3)), 2.0) == Gaussian(noise_multiplier=1.0, steps=3)
+    assert violated(Claim(EpsilonDelta(1.0, 1e-6)), 2.0).record() == {"epsilon": 2.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
+def test_impossible_violations_are_refused(factor):
+    with pytest.raises(InputError, match="violation"):
+        violated(Claim(EpsilonDelta(1.0, 0.0)), factor)
+
+
+@pytest.mark.parametrize("canaries", [0, 1, 2.5, True])
+def test_impossible_numbers_of_canaries_are_refused(canaries):
+    with pytest.raises(InputError, match="canaries"):
+        reach(canaries)

@@ -1,0 +1,150 @@
+"""coalmine audit, as a user runs it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from coalmine.audit.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """1,000 canaries with scores of mu = 2, in files."""
+    monkeypatch.chdir(tmp_path)
+    stream = np.random.default_rng(1)
+    members = stream.random(1000) < 0.5
+    scores = stream.normal(size=1000) + 2 * members
+    frame = pd.DataFrame({"canary_id": np.arange(1000), "score": scores}).sample(frac=1, random_state=0)
+    frame.to_csv("scores.csv", index=False)
+    frame.assign(member=members[frame.canary_id].astype(int)).to_parquet("flagged.parquet")
+    (tmp_path / "coins.json").write_text(json.dumps({"member": members.astype(int).tolist()}))
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as left:
+        main(["audit", *arguments])
+    out = capsys.readouterr()
+    return left.value.code, out.out, out.err
+
+
+def test_a_rejected_claim(folder, capsys):
+    code, out, _ = run(
+        capsys, "--scores", "scores.csv", "--coins", "coins.json", "--epsilon", "1", "--output", "runs/x/audit.json"
+    )
+    assert code == 0 and out.startswith("Rejected")
+    written = json.loads((folder / "runs/x/audit.json").read_text())
+    assert written["verdict"] == "rejected" and written["claim"]["mechanism"] == {"epsilon": 1.0, "delta": 1e-05}
+
+
+def test_fail_on_rejection_is_exit_code_1(folder, capsys):
+    files = ("--scores", "scores.csv", "--coins", "coins.json", "--fail-on-rejection")
+    assert run(capsys, *files, "--epsilon", "1")[0] == 1
+    assert run(capsys, *files, "--epsilon", "20")[0] == 0
+
+
+def test_json_is_all_that_is_on_standard_output(folder, capsys):
+    code, out, _ = run(capsys, "--scores", "scores.csv", "--coins", "coins.json", "--json", "--label", "mine")
+    assert code == 0 and json.loads(out)["label"] == "mine"
+
+
+def test_a_claim_from_a_file_and_its_run(folder, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(
+            [
+                "claim",
+                "--mechanism",
+                "full_batch",
+                "--steps",
+                "1",
+                "--noise-multiplier",
+                "1",
+                "--run-output",
+                "run.json",
+                "--divisor",
+                "public",
+            ]
+        )
+    assert left.value.code == 0
+    files = ("--scores", "scores.csv", "--coins", "coins.json", "--claim", "claim.json", "--run", "run.json")
+    code, out, _ = run(capsys, *files, "--json")
+    result = json.loads(out)
+    assert code == 0 and result["run"]["written_by_hand"] and result["verdict"] == "not_rejected"
+    assert {e["name"] for e in result["estimates"]} >= {"claim_p_value", "noise_multiplier", "one_run_grid", "auc"}
+
+
+def test_a_mechanism_by_options(folder, capsys):
+    code, out, _ = run(
+        capsys,
+        *(
+            [
+                "--scores",
+                "scores.csv",
+                "--coins",
+                "coins.json",
+                "--mechanism",
+                "full_batch",
+                "--steps",
+                "1",
+                "--noise-multiplier",
+                "4",
+            ]
+        ),
+    )
+    assert code == 0 and out.startswith("Rejected")
+
+
+def test_a_random_split_has_metrics_and_no_bound(folder, capsys):
+    code, out, _ = run(capsys, "--scores", "flagged.parquet", "--membership", "random_split")
+    assert code == 0 and "not a bound" in out and "epsilon)" not in out and "no_leakage" in out
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ("--scores no.csv --coins coins.json", "does not exist"),
+        ("--scores scores.csv", "needs the coins file"),
+        ("--scores scores.csv --coins coins.json --epsilon 1 --mechanism full_batch", "two claims"),
+        ("--scores scores.csv --coins coins.json --noise-multiplier 1", "give --mechanism too"),
+        ("--scores scores.csv --coins coins.json --guess-rule best", "guess_rule 'best'"),
+        ("--scores scores.csv --coins coins.json --guess-rule fixed", "fixed needs"),
+        ("--scores scores.csv --coins coins.json --guess-rule fixed --guesses many", "--guesses 'many'"),
+        ("--scores scores.csv --coins coins.json --access grey_box", "--access 'grey_box'"),
+        ("--scores scores.csv --coins scores.csv", "not valid JSON"),
+        ("--scores scores.csv --coins coins.json --claim coins.json", "needs 'mechanism'"),
+        ("--scores scores.csv --coins coins.json --run coins.json", "'mechanism'"),
+        ("--scores scores.csv --coins coins.json --mechanism fixed_size --steps 3 --noise-multiplier 1", "fixed_size"),
+        ("--scores flagged.parquet --membership perhaps", "membership 'perhaps'"),
+        ("--scores scores.csv --coins coins.json --delta 2", "delta"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(folder, capsys, arguments, words):
+    code, _, err = run(capsys, *arguments.split())
+    assert code == 2 and words in err and len(err.strip().splitlines()) == 1 and "Traceback" not in err
+
+
+def test_coins_of_other_canaries_are_refused(folder, capsys):
+    coins = json.loads((folder / "coins.json").read_text()) | {"canaries_sha256": "a" * 64}
+    (folder / "coins.json").write_text(json.dumps(coins))
+    mechanism = {"name": "full_batch", "steps": 1, "noise_multiplier": 1}
+    (folder / "run.json").write_text(json.dumps({"mechanism": mechanism, "canaries_sha256": "b" * 64}))
+    code, _, err = run(capsys, "--scores", "scores.csv", "--coins", "coins.json", "--run", "run.json")
+    assert code == 2 and "do not belong together" in err
+
+
+def test_flipped_scores_ask_for_the_sign(folder, capsys):
+    frame = pd.read_csv("scores.csv")
+    frame.assign(score=-frame.score).to_csv("flipped.csv", index=False)
+    code, _, err = run(capsys, "--scores", "flipped.csv", "--coins", "coins.json")
+    assert code == 2 and "wrong sign" in err and "--sign flip" in err
+    code, out, _ = run(capsys, "--scores", "flipped.csv", "--coins", "coins.json", "--sign", "flip", "--json")
+    assert code == 0 and json.loads(out)["guess_rule"]["looks"] == 2
+
+
+def test_help_has_an_example(capsys):
+    for command in ("audit", "claim", "power", "selftest"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"coalmine {command}" in capsys.readouterr().out

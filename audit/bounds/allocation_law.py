@@ -39,11 +39,12 @@ RATIO = 8  # each level is this much coarser than the one before
 
 @dataclass(frozen=True)
 class Part:
-    """A level's part of the law: values (k,) of S·M, its absent (Q) or present (P) masses and their ‖·‖₁ error."""
+    """A level's part of the law: values (k,) of S·M and their masses, with errors as in `lattice.Measure`."""
 
     values: Array
     mass: Array
-    error: float
+    two: float
+    rest: float
 
 
 def ratio_scale(steps: int, noise_multiplier: float) -> float:
@@ -61,14 +62,17 @@ def allocation_law(steps: int, noise_multiplier: float, resolution: float, tail:
     square. `tail`: about what each cut may remove. Raises MemoryLimit where a transform would exceed `longest`.
     """
     scale = ratio_scale(steps, noise_multiplier)
-    top_log = edge_of_present_tail(tail, noise_multiplier)
+    top_log = max(
+        edge_of_present_tail(tail, noise_multiplier), edge_of_absent_tail(tail / steps, noise_multiplier, upper=True)
+    )
     if top_log > LARGEST_LOG:
         raise MemoryLimit
     top = math.exp(top_log)
     width = trimmed(resolution * scale)
-    bulk = max(math.exp(min(edge_of_present_tail(1e-3, noise_multiplier), 100.0)), 4 * math.sqrt(steps) * scale)
+    bulk = 1 + 4 * max(2.0, math.sqrt(steps)) * scale
+    bulk = top if top < 2 * bulk else bulk  # one level where it is nearly enough
     bottom = math.floor(math.exp(edge_of_absent_tail(tail / steps, noise_multiplier)) / width)  # grid starts here
-    cells = RATIO * math.ceil(min(top, bulk) / (RATIO * width))
+    cells = RATIO * math.ceil(bulk / (RATIO * width))
     if cells - bottom > longest:
         raise MemoryLimit
     levels = max(1, 1 + math.ceil(math.log(top / (cells * width)) / math.log(RATIO) - 1e-9))
@@ -77,34 +81,39 @@ def allocation_law(steps: int, noise_multiplier: float, resolution: float, tail:
     upper_low: list[Part] = []  # absent masses where S < 1
     upper_high: list[Part] = []  # present masses where S ≥ 1
     lower_parts: list[tuple[str, Part]] = []
-    base_error = mean_error = clip_error = absent_missing = present_missing = 0.0
+    zero = base_error = mean_error = clip_error = 0.0
     for level in range(levels):
         h = width * float(RATIO) ** level
         start = 0 if level else bottom
         law = step_cells(h * np.arange(start, cells + 1), noise_multiplier)
         inner = cells // RATIO if level else 0
         above, below, defect = _upper_level(law, h, start, inner, steps, tail, longest)
+        if len(below.values) and below.values[0] == 0:
+            zero = float(below.mass[0]) + below.two + below.rest
+            below = _where(below, below.values > 0)
         upper_low += [below] if len(below.values) else []
         upper_high += [above] if len(above.values) else []
-        parts, missing = _lower_level(law, h, start, inner, steps, tail, longest)
-        lower_parts += [(kind, part) for kind, part in parts if len(part.values)]
-        absent_missing += missing[0]
-        present_missing += missing[1]
+        lower_parts += [
+            (kind, part) for kind, part in _lower_level(law, h, start, inner, steps, tail, longest) if len(part.values)
+        ]
         base_error += 4 * steps * law.error
         mean_error += 2 * law.error
         clip_error += defect
 
     upper_absent, upper_present = _upper_bins(upper_low, upper_high, steps, log_step)
-    reach = log_step * max(abs(upper_absent.start), abs(upper_absent.start + len(upper_absent.mass)))
+    reach = log_step * max(abs(upper_absent.start), abs(upper_absent.end))
     lower = _lower_bins(lower_parts, steps, log_step)
     return RatioLaw(
         log_step,
         upper_absent,
         upper_present,
         *lower,
-        lower_absent_missing=absent_missing * math.exp(log_step / 2) * (1 + 1e-9),
-        lower_present_missing=present_missing,
+        # each level: two windows of 3·tail (below and above S = 1); ends of X: one tail each, under Q and under P;
+        # e^{η/2}: a tilted mass is moved to the nearest bin
+        missing=(6 * levels + 3) * tail * math.exp(log_step),
+        zero=zero,
         base_error=base_error,
+        record_share=1.0 / steps,
         mean_error=mean_error + (16 + 8 * reach) * UNIT,
         clip_error=clip_error,
     )
@@ -123,88 +132,59 @@ def _upper_level(
         small, _ = spread(Cells(law.edges[: inner + 1], law.absent[:inner], law.present[:inner], law.error))
         bases.append(small)
     absents, presents = [], []
-    for absent in bases:
-        present = law.edges[: len(absent)] * absent
-        laws = powers(
-            Measure(start, absent), steps - 1, [Measure(start, absent), Measure(start, present)], tail, longest
-        )
-        absents.append((laws[0], _power_total(absent, absent, steps)))
-        presents.append((laws[1], _power_total(present, absent, steps)))
-    high, low = _part(presents, h, inner, 0.0), _part(absents, h, inner, 0.0)
-    return _where(high, high.values >= steps), _where(low, (low.values < steps) & (low.values > 0)), defect
+    for base in bases:
+        absent, present = Measure(start, base), Measure(start, law.edges[: len(base)] * base)
+        laws = powers(absent, steps - 1, [absent, present], tail, longest)
+        absents.append(laws[0])
+        presents.append(laws[1])
+    high, low = _part(presents, h, inner, 0.0, tail), _part(absents, h, inner, 0.0, tail)
+    return _where(high, high.values >= steps), _where(low, low.values < steps), defect
 
 
 def _lower_level(
     law: Cells, h: float, start: int, inner: int, steps: int, tail: float, longest: int
-) -> tuple[list[tuple[str, Part]], tuple[float, float]]:
-    """Absent and present masses where S < 1, present and S·absent where S ≥ 1; what S·absent and present lack in all.
+) -> list[tuple[str, Part]]:
+    """Absent and present masses where S < 1, present and S·absent where S ≥ 1.
 
-    T = Σ K_i stands for the value hT + Mb, b the mean of X − hK, so that h K + b, the step's share, is right on average.
+    T = Σ K_i stands for the value hT + Mb, b the mean of X − hK, so that a step's share hK + b is right on average.
     """
-    total = float(law.absent.sum())
-    offset = float((law.present - law.edges[:-1] * law.absent).sum()) / total
+    offset = float((law.present - law.edges[:-1] * law.absent).sum()) / float(law.absent.sum())
     share = law.edges[:-1] + offset
-    cells: list[int] = [len(law.absent)] + ([inner] if inner else [])
     absents, presents, tilteds = [], [], []
-    for n in cells:
-        absent, present = law.absent[:n], law.present[:n]
-        tilted = share[:n] * absent
-        firsts = (absent, present, tilted)
-        laws = powers(Measure(start, absent), steps - 1, [Measure(start, first) for first in firsts], tail, longest)
-        for found, first, law_of_sum in zip((absents, presents, tilteds), firsts, laws, strict=True):
-            found.append((law_of_sum, _power_total(first, absent, steps)))
-    shift = steps * offset
-    absent, present, tilted = (_part(found, h, inner, shift) for found in (absents, presents, tilteds))
-    below, above = absent.values < steps, tilted.values >= steps
-    kept_tilted = float((absent.mass * absent.values)[below].sum()) / steps + float(tilted.mass[above].sum())
-    kept_present = float(present.mass.sum())
-    rounding = (8 * steps + 64) * UNIT
-    missing = (
-        max(0.0, _ideal(tilteds) - kept_tilted) + rounding + absent.error + tilted.error,
-        max(0.0, _ideal(presents) - kept_present) + rounding + present.error,
-    )
-    parts = [
-        ("absent", _where(absent, below)),
+    for n in [len(law.absent)] + ([inner] if inner else []):
+        absent = Measure(start, law.absent[:n])
+        firsts = [absent, Measure(start, law.present[:n]), Measure(start, share[:n] * law.absent[:n])]
+        laws = powers(absent, steps - 1, firsts, tail, longest)
+        for found, law_of_sum in zip((absents, presents, tilteds), laws, strict=True):
+            found.append(law_of_sum)
+    absent, present, tilted = (_part(found, h, inner, steps * offset, tail) for found in (absents, presents, tilteds))
+    return [
+        ("absent", _where(absent, absent.values < steps)),
         ("present", _where(present, present.values < steps)),
         ("present", _where(present, present.values >= steps)),
-        ("tilted", _where(tilted, above)),
+        ("tilted", _where(tilted, tilted.values >= steps)),
     ]
-    return parts, missing
 
 
-Found = list[tuple[Measure, float]]  # the power of the full base and of the inner one, each with its ideal total
-
-
-def _power_total(first: Array, rest: Array, steps: int) -> float:
-    """Total of first * rest^{*(M−1)} in exact arithmetic, to a relative (M + 64)u·2."""
-    total = float(rest.sum())
-    return float(first.sum()) * (math.exp((steps - 1) * math.log(total)) if total > 0 else float(steps == 1))
-
-
-def _ideal(found: Found) -> float:
-    return found[0][1] - (found[1][1] if len(found) > 1 else 0.0)
-
-
-def _part(found: Found, h: float, inner: int, shift: float) -> Part:
-    """Full minus inner, above `inner`. Cut tails of the inner power would be counted twice: they widen the error."""
-    full = found[0][0]
-    start = max(full.start, inner)
+def _part(found: list[Measure], h: float, inner: int, shift: float, tail: float) -> Part:
+    """The full base's power minus the inner one's, above `inner`; cut tails of the latter count as error."""
+    full = found[0]
+    start = min(max(full.start, inner), full.end)
     mass = full.mass[start - full.start :].copy()
-    error = full.error
+    two, rest = full.spread(np.ones(1)), full.rest
     if inner:
-        small, ideal = found[1]
-        low, high = max(start, small.start), min(start + len(mass), small.start + len(small.mass))
+        small = found[1]
+        low, high = max(start, small.start), min(full.end, small.end)
         if high > low:
             mass[low - start : high - start] -= small.mass[low - small.start : high - small.start]
             np.maximum(mass, 0.0, out=mass)
-        lost = max(0.0, ideal - small.total) + 4 * len(small.mass).bit_length() * UNIT
-        error += small.error + lost
+        two, rest = two + small.spread(np.ones(1)), rest + small.rest + 3 * tail
     values = h * np.arange(start, start + len(mass), dtype=float) + shift
-    return Part(values, mass, error)
+    return Part(values, mass, two, rest)
 
 
 def _where(part: Part, chosen: NDArray[np.bool_]) -> Part:
-    return Part(part.values[chosen], part.mass[chosen], part.error)
+    return Part(part.values[chosen], part.mass[chosen], part.two, part.rest)
 
 
 # -------------------------------------------------------------------------------------------------- to the log lattice
@@ -216,18 +196,23 @@ def _upper_bins(low: list[Part], high: list[Part], steps: int, step: float) -> t
     last = max(math.floor(math.log(p.values[-1] / steps) / step) for p in low + high) + 2
     absent, present = Collector(first, last), Collector(first, last)
     growth = math.expm1(step)
-    for parts, given, derived, sign in ((low, absent, present, -1.0), (high, present, absent, 1.0)):
+    half = math.sqrt(0.5)  # shares a and 1 − a of an error vector: their norms add up to at most √2 of its norm
+    for parts, given, derived, sign in ((low, absent, present, 1.0), (high, present, absent, -1.0)):
         for part in parts:
             logs = np.log(part.values / steps)
             bins = np.floor(logs / step)
             rest = logs - bins * step
             right = np.clip(np.expm1(rest) / growth, 0.0, 1.0)
-            if sign > 0:  # masses under P: the share of the right neighbour, in P's own terms
+            if sign < 0:  # masses under P: the share of the right neighbour, in P's own terms
                 right = np.clip(right * np.exp(step - rest), 0.0, 1.0)
+            rounding = (16 + 4 * float(np.max(np.abs(logs)))) * UNIT
             for target, share in ((bins, 1.0 - right), (bins + 1, right)):
-                given.add(target, share * part.mass, part.error / 2)
-                factor = np.exp(-sign * target * step)
-                derived.add(target, share * part.mass * factor, part.error / 2)
+                given.add(target, share * part.mass, part.two * half, part.rest / 2, rounding)
+                factor = np.exp(sign * target * step)
+                worst = float(factor.max())
+                derived.add(
+                    target, share * part.mass * factor, part.two * half * worst, part.rest / 2 * worst, rounding
+                )
     return absent.measure(), present.measure()
 
 
@@ -237,17 +222,22 @@ def _lower_bins(parts: list[tuple[str, Part]], steps: int, step: float) -> tuple
     last = max(round(math.log(part.values[-1] / steps) / step) for _, part in parts) + 1
     absent, present, absent_tilted, present_tilted = (Collector(first, last) for _ in range(4))
     for kind, part in parts:
-        bins = np.rint(np.log(part.values / steps) / step)
+        logs = np.log(part.values / steps)
+        bins = np.rint(logs / step)
         growth = np.exp(bins * step)
+        rounding = (16 + 4 * float(np.max(np.abs(logs)))) * UNIT
+
+        def add(target: Collector, factor: Array, part: Part = part, bins: Array = bins, r: float = rounding) -> None:
+            worst = float(factor.max())
+            target.add(bins, part.mass * factor, part.two * worst, part.rest * worst, r)
+
         if kind == "present":
-            plain, tilted, mass, factor = present, present_tilted, part.mass, 1.0 / growth
+            add(present, np.ones_like(growth))
+            add(present_tilted, 1.0 / growth)
         elif kind == "absent":
-            plain, tilted, mass, factor = absent, absent_tilted, part.mass, growth
+            add(absent, np.ones_like(growth))
+            add(absent_tilted, growth)
         else:  # S·absent: back to absent by the value itself, then to the tilted measure by the bin
-            exact = steps / part.values
-            absent.add(bins, part.mass * exact, part.error * float(exact.max()))
-            absent_tilted.add(bins, part.mass * (exact * growth), part.error * float((exact * growth).max()))
-            continue
-        plain.add(bins, mass, part.error)
-        tilted.add(bins, mass * factor, part.error * float(factor.max()))
+            add(absent, steps / part.values)
+            add(absent_tilted, steps / part.values * growth)
     return absent.measure(), present.measure(), absent_tilted.measure(), present_tilted.measure()

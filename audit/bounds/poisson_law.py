@@ -44,26 +44,27 @@ def poisson_law(
     points = np.arange(first, last + 1, dtype=float)
     law = step_cells(_edges(points, step, rate), noise_multiplier)
     absent, defect = spread(law)
-    upper_absent = Measure(first, absent, 4 * UNIT)
-    upper_present = Measure(first, absent * np.exp(points * step), (8 + 4 * step * max(abs(first), last)) * UNIT)
+    rounding = (8 + 4 * step * max(abs(first), abs(last))) * UNIT
+    upper_absent = Measure(first, absent)
+    upper_present = Measure(first, absent * np.exp(points * step), relative=rounding)
 
     bins = np.arange(first, last, dtype=float)
     cells = step_cells(_edges(np.arange(first, last + 1) - 0.5, step, rate), noise_multiplier)
     with_record = (1 - rate) * cells.absent + rate * cells.present
     growth = np.exp(bins * step)
-    rounding = (8 + 4 * step * max(abs(first), last)) * UNIT
     return RatioLaw(
         step,
         upper_absent,
         upper_present,
-        lower_absent=Measure(first, cells.absent, rounding),
-        lower_present=Measure(first, with_record, rounding),
-        lower_absent_tilted=Measure(first, cells.absent * growth, rounding),
-        lower_present_tilted=Measure(first, with_record / growth, rounding),
-        lower_absent_missing=0.0,
-        lower_present_missing=0.0,
+        lower_absent=Measure(first, cells.absent),
+        lower_present=Measure(first, with_record, relative=rounding),
+        lower_absent_tilted=Measure(first, cells.absent * growth, relative=rounding),
+        lower_present_tilted=Measure(first, with_record / growth, relative=rounding),
+        missing=3 * tail,
+        zero=0.0,
         base_error=4 * (law.error + cells.error),
-        mean_error=2 * law.error + (16 + 8 * step * max(abs(first), last)) * UNIT,
+        record_share=1.0,
+        mean_error=2 * law.error + 2 * rounding,
         clip_error=defect,
     )
 

@@ -2,18 +2,24 @@
 
 With L = dP/dQ the ratio of the whole run (P with the record, Q without):
 
-    δ_remove(ε) = E_P[(1 − e^ε/L)₊] = 1 − E_P min(1, e^ε/L)        (P against Q, any real ε)
-    δ_add(ε)    = E_Q[(1 − e^ε L)₊] = 1 − E_Q min(1, e^ε L)        TV = δ_add(0) = δ_remove(0)
-    TPR(α)      = min over ε of δ_remove(ε) + e^ε α
+    δ_remove(ε) = E_P[(1 − e^ε/L)₊]      δ_add(ε) = E_Q[(1 − e^ε L)₊]      TV = δ_add(0) = δ_remove(0)
+    TPR(α)      = min over real ε of δ(ε) + e^ε α
 
-Upper ends take the right-hand forms: a part of the law that was cut away then counts in full. Lower ends take a
-threshold region {ratio bin ≥ c} or {≤ c}, never the pointwise sign of P − Q, which would sum up noise.
+δ_add is δ_remove of the reflected lattice (ln L → −ln L) with P and Q exchanged, so one `Side` serves both: a law
+`upper` of which the part above the threshold is weighed, and the statistic's laws, `gain` under the alternative and
+`pay`, the null's law times the ratio, so that both are weighed by at most 1.
+
+    upper end   Σ_{ηk > ε} (1 − e^{ε−ηk}) upper_k  +  all that is missing
+    lower end   Σ_{k ≥ c} gain_k − Σ_{k ≥ c} e^{ε−ηk} pay_k  −  what may be missing of `pay`,    c = ⌊ε/η⌋ + 1
+
+The lower end is the value of a threshold region {bin ≥ c}, never the pointwise sign of P − Q, which sums up noise.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -27,185 +33,170 @@ from .rounding import UNIT, pairwise_sum_error
 Array = NDArray[np.float64]
 
 
-class Profile:
-    """E independent epochs of a `RatioLaw`. Convolution powers are computed when first needed and kept."""
+class ComposedMeasure:
+    """`copies` of an epoch's measure, convolved, and what its errors cost a functional of its right tail."""
 
-    def __init__(self, law: RatioLaw, epochs: int, tail: float, longest: int) -> None:
-        self.law, self.epochs, self.tail, self.longest = law, epochs, tail, longest
-        self._base = epochs * law.base_error
-        self._mean = epochs * law.mean_error
-        self._clip = epochs * law.clip_error
+    def __init__(self, epoch: Measure, copies: int, step: float, tail: float, longest: int) -> None:
+        self.epoch, self.copies, self.step = epoch, copies, step
+        self.measure = power(epoch, copies, tail, longest)
+        # what the window of the composition lacks; a single copy is taken as it is
+        self.missing = 3 * tail * max(1.0, epoch.total) ** copies if copies > 1 else 0.0
 
-    # ------------------------------------------------------------------------------------------ composed measures
-
-    @cached_property
-    def upper_absent(self) -> Measure:
-        return self._power(self.law.upper_absent)
+    @property
+    def mass(self) -> Array:
+        return self.measure.mass
 
     @cached_property
-    def upper_present(self) -> Measure:
-        return self._power(self.law.upper_present)
+    def error(self) -> float:
+        """Everything, in ‖·‖₁."""
+        if self.copies == 1:
+            return self.measure.error
+        growth = (max(1.0, self.epoch.total) + self.epoch.error) ** (self.copies - 1)
+        return self.measure.error + self.copies * self.epoch.error * growth
+
+    def right_of(self, point: float) -> slice:
+        """Lattice points ≥ point."""
+        return slice(min(len(self.mass), max(0, math.ceil(point) - self.measure.start)), None)
+
+    def points(self, tail: slice) -> Array:
+        start, stop, _ = tail.indices(len(self.mass))
+        return np.arange(self.measure.start + start, self.measure.start + stop, dtype=float)
+
+    def doubt(self, weights: Array, value: float, threshold: int, sloped: bool) -> float:
+        """Error of Σ_{k ≥ threshold} weights·mass = value. weights ≤ 1, and ≤ η(k − threshold + 1) where `sloped`."""
+        own = self.measure
+        found = own.spread(weights * weights, len(self.mass) - len(weights)) + own.rest + own.relative * value
+        if self.copies == 1:
+            return found
+        epoch, copies = self.epoch, self.copies
+        second_order = copies * epoch.error * (copies * epoch.error + self.error)
+        spread = self._shifted_spread(threshold, sloped) + epoch.rest
+        return found + copies * (spread + 2 * epoch.relative * value) + second_order
 
     @cached_property
-    def lower_absent(self) -> Measure:
-        return self._power(self.law.lower_absent)
+    def _tails(self) -> tuple[Array, Array]:
+        """Σ_{i ≥ k} mass_i, and η times its sum over k: bounds of functionals with weights 1 and min(1, η(i − k + 1))."""
+        tail = np.cumsum(self.mass[::-1])[::-1] * (1 + 1e-6)
+        return tail, np.minimum(tail, self.step * np.cumsum(tail[::-1])[::-1])
 
     @cached_property
-    def lower_present(self) -> Measure:
-        return self._power(self.law.lower_present)
+    def _median(self) -> int:
+        """A point that the epoch's law reaches with probability at least 0.49."""
+        tail = np.cumsum(self.epoch.mass[::-1])[::-1]
+        return self.epoch.start + int(np.flatnonzero(tail >= 0.495).max(initial=0))
 
-    @cached_property
-    def lower_absent_tilted(self) -> Measure:
-        return self._power(self.law.lower_absent_tilted)
+    def _shifted_spread(self, threshold: int, sloped: bool) -> float:
+        """The epoch's own error weighed by W(j), the functional with one epoch fixed at bin j and the other E − 1 free.
 
-    @cached_property
-    def lower_present_tilted(self) -> Measure:
-        return self._power(self.law.lower_present_tilted)
-
-    def _power(self, base: Measure) -> Measure:
-        return power(base, self.epochs, self.tail, self.longest)
-
-    @cached_property
-    def _escaped_absent(self) -> float:
-        return _shortfall(self.upper_absent)
-
-    @cached_property
-    def _escaped_present(self) -> float:
-        return _shortfall(self.upper_present)
-
-    @cached_property
-    def _cut_absent_tilted(self) -> float:
-        return self._cut(self.law.lower_absent_tilted, self.law.lower_absent_missing, self.lower_absent_tilted)
-
-    @cached_property
-    def _cut_present_tilted(self) -> float:
-        return self._cut(self.law.lower_present_tilted, 0.0, self.lower_present_tilted)
-
-    def _cut(self, epoch: Measure, missing: float, composed: Measure) -> float:
-        """What the composed measure may lack of the E-th power of the epoch's ideal total."""
-        excess = math.fsum([math.fsum(epoch.mass), -1.0]) + missing
-        ideal = math.expm1(self.epochs * math.log1p(excess))
-        kept = math.fsum([math.fsum(composed.mass), -1.0])
-        return max(0.0, ideal - kept) + (abs(ideal) + abs(kept) + self.epochs) * 4 * UNIT
-
-    # ------------------------------------------------------------------------------------------------ δ(ε), one end each
-
-    def delta_remove_upper(self, epsilon: float) -> float:
-        law, tail = self.upper_present, _from(self.upper_present, epsilon / self.law.step)
-        loss = -np.expm1(epsilon - self.law.step * _points(law, tail))
-        value = float((loss * law.mass[tail]).sum()) * (1 + pairwise_sum_error(len(loss)) + 16 * UNIT)
-        return min(1.0, value + self._escaped_present + law.error + self._base + 2 * self._mean + self._clip)
-
-    def delta_add_upper(self, epsilon: float) -> float:
-        law, tail = self.upper_absent, _below(self.upper_absent, -epsilon / self.law.step)
-        loss = -np.expm1(epsilon + self.law.step * _points(law, tail))
-        value = float((loss * law.mass[tail]).sum()) * (1 + pairwise_sum_error(len(loss)) + 16 * UNIT)
-        slope = math.exp(min(epsilon, 700.0))
-        return min(1.0, value + self._escaped_absent + law.error + self._base + 2 * self._mean + slope * self._clip)
-
-    def delta_remove_lower(self, epsilon: float) -> float:
-        threshold = math.floor(epsilon / self.law.step) + 1
-        present, absent = self.lower_present, self.lower_absent_tilted
-        gained = float(present.mass[_from(present, threshold)].sum())
-        tail = _from(absent, threshold)
-        weights = np.exp(epsilon - self.law.step * _points(absent, tail))
-        paid = float((weights * absent.mass[tail]).sum())
-        doubt = present.error + absent.error + self._cut_absent_tilted + self._base
-        doubt += (gained + paid) * (pairwise_sum_error(len(absent.mass)) + self._exponent_error)
-        return max(0.0, gained - paid - doubt)
-
-    def delta_add_lower(self, epsilon: float) -> float:
-        threshold = math.ceil(-epsilon / self.law.step) - 1
-        absent, present = self.lower_absent, self.lower_present_tilted
-        gained = float(absent.mass[_below(absent, threshold + 1)].sum())
-        tail = _below(present, threshold + 1)
-        weights = np.exp(epsilon + self.law.step * _points(present, tail))
-        paid = float((weights * present.mass[tail]).sum())
-        factor = math.exp(min(epsilon, 700.0))
-        doubt = absent.error + present.error + self._cut_present_tilted
-        doubt += factor * self.epochs * self.law.lower_present_missing + (1 + factor) * self._base
-        doubt += (gained + paid) * (pairwise_sum_error(len(absent.mass)) + self._exponent_error)
-        return max(0.0, gained - paid - doubt)
-
-    @cached_property
-    def _exponent_error(self) -> float:
-        """Relative error of e^{ε − ηk}: the exponent's rounding."""
-        laws = (self.lower_absent_tilted, self.lower_present_tilted)
-        reach = max(max(abs(m.start), abs(m.start + len(m.mass))) for m in laws)
-        return (8 + 8 * self.law.step * reach) * UNIT
-
-    # ------------------------------------------------------------------------------------------------------- intervals
-
-    def total_variation(self) -> Interval:
-        lower, upper = self.delta_add_lower(0.0), self.delta_add_upper(0.0)
-        return Interval(lower, upper)
-
-    def delta(self, epsilon: float, direction: str) -> Interval:
-        ends = []
-        if direction in ("remove", "both"):
-            ends.append((self.delta_remove_lower(epsilon), self.delta_remove_upper(epsilon)))
-        if direction in ("add", "both"):
-            ends.append((self.delta_add_lower(epsilon), self.delta_add_upper(epsilon)))
-        return Interval(max(e[0] for e in ends), max(e[1] for e in ends))
-
-    def epsilon(self, delta: float, direction: str) -> Interval:
-        """The ε at which δ(ε) = delta, by bisection on each end; upper inf where the numerical floor exceeds delta."""
-        sides = [d for d in ("remove", "add") if direction in (d, "both")]
-        uppers = [getattr(self, f"delta_{side}_upper") for side in sides]
-        lowers = [getattr(self, f"delta_{side}_lower") for side in sides]
-        lower = max(bisect_epsilon(f, delta)[0] for f in lowers)
-        upper = max(bisect_epsilon(f, delta)[1] for f in uppers)
-        return Interval(min(lower, upper), upper)
-
-    def true_positive_rate(self, false_positive_rate: Array, direction: str) -> Interval:
-        """false_positive_rate (k,). "remove": TPR = P(R), FPR = Q(R); "add": the roles exchanged; "both": the larger."""
-        ends = []
-        if direction in ("remove", "both"):
-            rising = self._attack(self.lower_absent_tilted, self.lower_present, self._cut_absent_tilted, -1)
-            ends.append((rising, self.delta_remove_upper))
-        if direction in ("add", "both"):
-            lost = self._cut_present_tilted
-            ends.append((self._attack(self.lower_present_tilted, self.lower_absent, lost, 1), self.delta_add_upper))
-        alpha = false_positive_rate
-        lower, upper = alpha.copy(), alpha.copy()
-        for (x, y), delta_upper in ends:
-            lower = np.maximum(lower, np.interp(alpha, x, y))
-            upper = np.maximum(upper, [self._no_attack(a, delta_upper) for a in alpha.tolist()])
-        return Interval(np.minimum(lower, upper), upper)
-
-    def _attack(self, tilted: Measure, tested: Measure, cut: float, sign: int) -> tuple[Array, Array]:
-        """The Neyman–Pearson polygon of the statistic, FPR rounded up, TPR rounded down, randomised between corners.
-
-        Regions {bin ≥ c} for sign −1 (absent is the null), {bin ≤ c} for sign +1 (present is the null).
+        The E-th epoch is at or above its median m with probability 0.49 or more, and then E epochs are above
+        threshold − j + m whenever E − 1 are above threshold − j. So W(j) ≤ V(threshold − j + m)/0.49, V the functional
+        of all E epochs at another threshold. Near its own size j = m this is V itself. W(j) ≤ 1 as well.
         """
-        first, last = min(tilted.start, tested.start), max(tilted.end, tested.end)
+        table = self._tails[1 if sloped else 0]
+        thresholds = threshold - np.arange(self.epoch.start, self.epoch.end) + self._median - self.measure.start
+        inside = np.clip(thresholds, 0, len(table))  # left of the whole law: all of it; right of it: nothing
+        values = np.minimum(np.append(table, 0.0)[inside] / 0.49, 1.0 + self.error)
+        return self.epoch.spread(values * values)
+
+
+@dataclass(frozen=True)
+class Slack:
+    """Allowances of one side, for all epochs together: see `RatioLaw`."""
+
+    missing: float  # weight ≤ 1
+    missing_plain: float  # of `pay`, weight e^ε
+    zero: float
+    base: float
+    base_record: float  # the share of `base` that may be multiplied by e^ε
+    mean: float
+    clip: float
+    clip_sloped: bool
+
+
+class Side:
+    """One direction's δ(ε) from both sides. Convolution powers are computed when first needed."""
+
+    def __init__(
+        self, step: float, laws: tuple[Measure, Measure, Measure], slack: Slack, copies: int, tail: float, longest: int
+    ) -> None:
+        self.step, self.slack = step, slack
+        self._laws, self._compose = laws, lambda epoch: ComposedMeasure(epoch, copies, step, tail, longest)
+
+    @cached_property
+    def upper(self) -> ComposedMeasure:
+        return self._compose(self._laws[0])
+
+    @cached_property
+    def gain(self) -> ComposedMeasure:
+        return self._compose(self._laws[1])
+
+    @cached_property
+    def pay(self) -> ComposedMeasure:
+        return self._compose(self._laws[2])
+
+    def delta_upper(self, epsilon: float) -> float:
+        """Any real ε."""
+        law, tail = self.upper, self.upper.right_of(epsilon / self.step)
+        loss = -np.expm1(np.minimum(epsilon - self.step * law.points(tail), 0.0))
+        value = float((loss * law.mass[tail]).sum()) * (1 + pairwise_sum_error(len(loss)))
+        value += float(law.mass[tail].sum()) * self._exponent_error(epsilon, law)
+        doubt = law.doubt(loss, value, math.floor(epsilon / self.step), sloped=True)
+        slope = math.exp(min(epsilon, 700.0)) if self.slack.clip_sloped else 1.0
+        allowances = self.slack.missing + law.missing + self.slack.zero + self.slack.base + 2 * self.slack.mean
+        return min(1.0, value + doubt + allowances + slope * self.slack.clip)
+
+    def delta_lower(self, epsilon: float) -> float:
+        threshold = math.floor(epsilon / self.step) + 1
+        gain, pay = self.gain, self.pay
+        tail = gain.right_of(threshold)
+        gained = float(gain.mass[tail].sum())
+        doubt = gain.doubt(np.ones(len(gain.mass[tail])), gained, threshold, sloped=False)
+        tail = pay.right_of(threshold)
+        weights = np.exp(np.minimum(epsilon - self.step * pay.points(tail), 0.0))
+        paid = float((weights * pay.mass[tail]).sum())
+        doubt += pay.doubt(weights, paid, threshold, sloped=False)
+        doubt += (gained + paid) * pairwise_sum_error(len(pay.mass)) + paid * self._exponent_error(epsilon, pay)
+        factor = math.exp(min(epsilon, 700.0))
+        doubt += self.slack.missing + pay.missing + factor * self.slack.missing_plain
+        doubt += self.slack.base + factor * self.slack.base_record
+        return max(0.0, gained - paid - doubt)
+
+    def _exponent_error(self, epsilon: float, law: ComposedMeasure) -> float:
+        """Error of e^{ε − ηk} ≤ 1, relative, and of its complement, absolute: the exponent is rounded before."""
+        reach = max(abs(law.measure.start), abs(law.measure.end)) * self.step
+        return (8 + 2 * abs(epsilon) + 2 * reach) * UNIT
+
+    def attack(self) -> tuple[Array, Array]:
+        """The Neyman–Pearson polygon of the statistic: FPR rounded up, TPR rounded down, to be joined by lines.
+
+        Corners are the regions {bin ≥ c}; a test between two corners chooses one of them at random.
+        """
+        pay, gain = self.pay, self.gain
+        first = min(pay.measure.start, gain.measure.start)
+        last = max(pay.measure.end, gain.measure.end)
         points = np.arange(first, last, dtype=float)
         null, alternative = np.zeros(len(points)), np.zeros(len(points))
-        null[tilted.start - first : tilted.end - first] = tilted.mass
-        alternative[tested.start - first : tested.end - first] = tested.mass
-        if sign < 0:
-            null, alternative, points = null[::-1], alternative[::-1], points[::-1]
-        with np.errstate(over="ignore", invalid="ignore"):
-            weight = np.exp(np.clip(sign * self.law.step * points, -745.0, 700.0))  # from tilted to plain
-        rounding = 1 + len(points) * UNIT + self._exponent_error
-        doubt = (tilted.error + cut) * weight + self._base
-        if sign > 0:
-            doubt = doubt + self.epochs * self.law.lower_present_missing
-        false_rates = np.cumsum(null * weight) * rounding + doubt
-        true_rates = np.cumsum(alternative) / rounding - tested.error - self._base
+        null[pay.measure.start - first : pay.measure.end - first] = pay.mass
+        alternative[gain.measure.start - first : gain.measure.end - first] = gain.mass
+        weight = np.exp(np.clip(-self.step * points, -745.0, 700.0))
+        rounding = 1 + len(points) * UNIT + self._exponent_error(0.0, pay)
+        doubt = (pay.error + pay.missing + self.slack.missing) * weight
+        doubt = doubt + self.slack.missing_plain + self.slack.base + self.slack.base_record
+        false_rates = np.cumsum((null * weight)[::-1]) * rounding + doubt[::-1]
+        true_rates = np.cumsum(alternative[::-1]) / rounding - gain.error - self.slack.base
         x = np.concatenate(([0.0], np.minimum(false_rates, 1.0), [1.0]))
         y = np.concatenate(([0.0], np.maximum(true_rates, 0.0), [1.0]))
         return np.maximum.accumulate(x), np.maximum.accumulate(y)
 
-    def _no_attack(self, alpha: float, delta_upper: Callable[[float], float]) -> float:
+    def true_positive_rate_upper(self, alpha: float) -> float:
         """min over ε of δ(ε) + e^ε α: every ε gives a bound; golden section finds a good one, as the sum is unimodal."""
         if alpha >= 1:
             return 1.0
-        reach = self.law.step * max(abs(self.upper_present.start), abs(self.upper_present.end))
+        reach = self.step * max(abs(self.upper.measure.start), abs(self.upper.measure.end))
         low, high = -min(reach, 40.0), min(reach, 700.0)
 
         def bound(epsilon: float) -> float:
-            return delta_upper(epsilon) + math.exp(epsilon) * alpha * (1 + 4 * UNIT)
+            return self.delta_upper(epsilon) + math.exp(epsilon) * alpha * (1 + 4 * UNIT)
 
         golden = (math.sqrt(5) - 1) / 2
         left, right = high - golden * (high - low), low + golden * (high - low)
@@ -226,6 +217,57 @@ class Profile:
         return best
 
 
+class Profile:
+    """`copies` independent epochs (or steps) of a `RatioLaw`."""
+
+    def __init__(self, law: RatioLaw, copies: int, tail: float, longest: int) -> None:
+        self.law = law
+
+        def slack(plain: bool, zero: float) -> Slack:
+            return Slack(
+                missing=copies * law.missing,
+                missing_plain=copies * law.missing if plain else 0.0,
+                zero=zero,
+                base=copies * law.base_error,
+                base_record=copies * law.base_error * law.record_share,
+                mean=copies * law.mean_error,
+                clip=copies * law.clip_error,
+                clip_sloped=plain,
+            )
+
+        remove = (law.upper_present, law.lower_present, law.lower_absent_tilted)
+        add = tuple(m.reflected() for m in (law.upper_absent, law.lower_absent, law.lower_present_tilted))
+        zero = -math.expm1(copies * math.log1p(-min(law.zero, 0.5))) if law.zero < 0.5 else 1.0
+        self.remove = Side(law.step, remove, slack(False, 0.0), copies, tail, longest)
+        self.add = Side(law.step, (add[0], add[1], add[2]), slack(True, zero), copies, tail, longest)
+
+    def _sides(self, direction: str) -> list[Side]:
+        return [side for name, side in (("remove", self.remove), ("add", self.add)) if direction in (name, "both")]
+
+    def total_variation(self) -> Interval:
+        return Interval(self.add.delta_lower(0.0), self.add.delta_upper(0.0))
+
+    def delta(self, epsilon: float, direction: str) -> Interval:
+        sides = self._sides(direction)
+        return Interval(max(s.delta_lower(epsilon) for s in sides), max(s.delta_upper(epsilon) for s in sides))
+
+    def epsilon(self, delta: float, direction: str) -> Interval:
+        """The ε at which δ(ε) = delta, by bisection on each end; upper inf where the numerical floor exceeds delta."""
+        sides = self._sides(direction)
+        lower = max(bisect_epsilon(side.delta_lower, delta)[0] for side in sides)
+        upper = max(bisect_epsilon(side.delta_upper, delta)[1] for side in sides)
+        return Interval(lower, upper)
+
+    def true_positive_rate(self, false_positive_rate: Array, direction: str) -> Interval:
+        """false_positive_rate (k,). "remove": TPR = P(R), FPR = Q(R); "add": the roles exchanged; "both": the larger."""
+        alpha = false_positive_rate
+        lower, upper = alpha.copy(), alpha.copy()
+        for side in self._sides(direction):
+            lower = np.maximum(lower, np.interp(alpha, *side.attack()))
+            upper = np.maximum(upper, [side.true_positive_rate_upper(a) for a in alpha.tolist()])
+        return Interval(lower, upper)
+
+
 def bisect_epsilon(delta_of: Callable[[float], float], delta: float, largest: float = 2.0**20) -> tuple[float, float]:
     """(last ε seen with δ(ε) > delta, first seen with δ(ε) ≤ delta) for a non-increasing δ(·); (0, 0) if δ(0) ≤ delta.
 
@@ -244,26 +286,6 @@ def bisect_epsilon(delta_of: Callable[[float], float], delta: float, largest: fl
             low = middle
         else:
             high = middle
-        if high - low <= 1e-12 * high:
+        if high - low <= 1e-7 * high:
             break
     return low, high
-
-
-def _from(measure: Measure, point: float) -> slice:
-    """Lattice points ≥ point."""
-    return slice(min(len(measure.mass), max(0, math.ceil(point) - measure.start)), None)
-
-
-def _below(measure: Measure, point: float) -> slice:
-    """Lattice points < point."""
-    return slice(0, min(len(measure.mass), max(0, math.ceil(point) - measure.start)))
-
-
-def _points(measure: Measure, tail: slice) -> Array:
-    start, stop, _ = tail.indices(len(measure.mass))
-    return np.arange(measure.start + start, measure.start + stop, dtype=float)
-
-
-def _shortfall(measure: Measure) -> float:
-    """1 − total, exactly rounded; never negative."""
-    return max(0.0, math.fsum([1.0, -math.fsum(measure.mass)])) + UNIT

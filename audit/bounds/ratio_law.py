@@ -14,22 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .lattice import Measure
-from .rounding import UNIT, sum_error
+from .rounding import sum_error
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class RatioLaw:
-    """All that composition needs of one epoch.
+    """All that composition needs of one epoch (or step).
 
-    upper_absent, upper_present: a (part of a) law with upper_present[k] = e^{kη} upper_absent[k] in exact arithmetic.
+    upper_absent, upper_present: a part of a law with upper_present[k] = e^{kη} upper_absent[k] in exact arithmetic;
     lower_absent, lower_present and their tilted forms: the statistic's laws.
-    lower_absent_missing: bound of what lower_absent_tilted lacks of its ideal total (cut tails, rounding);
-    lower_present_missing: bound of the probability under P that lower_present_tilted lacks.
-    base_error: bound, per epoch, of what rounding of the cell masses can do to any functional of `profile`, each side;
-    mean_error: bound, per epoch, of what rounding can take from E(x − ratio)₊ of the upper law, relative to min(x, 1):
-    a functional of slope s counts only where s·x ≤ 1, so it costs at most this much;
+    missing: bound of what any of these lacks of its ideal total, tails that were cut away;
+    zero: mass that upper_absent has at ratio 0.
+    base_error: bound of what rounding of the cell masses can do to any functional of `profile`, each side;
+    record_share: the part of it that stems from the record's own step, where a factor e^ε may multiply it;
+    mean_error: bound of what rounding can take from E(x − ratio)₊ of the upper law, relative to min(x, 1): a functional
+    of slope s counts only where s·x ≤ 1, so it costs at most this much;
     clip_error: the same for the clipped shares of the spread, absolute, so that it counts s times.
     """
 
@@ -40,29 +41,39 @@ class RatioLaw:
     lower_present: Measure
     lower_absent_tilted: Measure
     lower_present_tilted: Measure
-    lower_absent_missing: float
-    lower_present_missing: float
+    missing: float
+    zero: float
     base_error: float
+    record_share: float
     mean_error: float
     clip_error: float
 
 
 @dataclass
 class Collector:
-    """Gathers weighted points into one array of bins, with the rounding of the sums."""
+    """Gathers weighted points into one array of bins. `two` is the points' error in ‖·‖₂.
+
+    For weights w on the bins, points p of one part, n_b of them in bin b: Σ_p w_{b(p)} e_p ≤ two·√(Σ_b n_b w_b²). Parts
+    with errors t_1, t_2, … add up to at most √(Σ_b w_b² V_b), V_b = (Σ_i t_i)·Σ_i t_i n_{i,b} (Cauchy–Schwarz): V is
+    the measure's `variance`. Sums of m points round by m·u relative.
+    """
 
     low: int
     high: int
 
     def __post_init__(self) -> None:
-        self.mass = np.zeros(self.high - self.low + 1)
-        self.error = 0.0
+        size = self.high - self.low + 1
+        self.mass, self._shares = np.zeros(size), np.zeros(size)
+        self._two = self.rest = self.relative = 0.0
 
-    def add(self, bins: Array, mass: Array, error: float) -> None:
+    def add(self, bins: Array, mass: Array, two: float, rest: float, relative: float) -> None:
         index = bins.astype(np.int64) - self.low
         self.mass += np.bincount(index, mass, minlength=len(self.mass))
-        most = int(np.bincount(index).max(initial=1))
-        self.error += error + float(mass.sum()) * (sum_error(most) + 8 * UNIT)
+        counts = np.bincount(index, minlength=len(self.mass))
+        self._two += two
+        self._shares += two * counts
+        self.rest += rest
+        self.relative = max(self.relative, relative + sum_error(int(counts.max()) + 4))
 
     def measure(self) -> Measure:
-        return Measure(self.low, self.mass, self.error)
+        return Measure(self.low, self.mass, self._two * self._shares, self.rest, self.relative)

@@ -29,7 +29,7 @@ class Composed(Protocol):
 @lru_cache(maxsize=6)
 def profile_of(mechanism: Any, resolution: float) -> Profile:
     """The mechanism's profile on a grid; the last few are kept, since accuracy, ε and TPR share them."""
-    return Profile(mechanism.ratio_law(resolution, TAIL, LONGEST), mechanism.copies, TAIL, LONGEST)
+    return Profile(mechanism.ratio_law(resolution, TAIL / mechanism.copies, LONGEST), mechanism.copies, TAIL, LONGEST)
 
 
 def refine(

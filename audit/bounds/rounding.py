@@ -27,12 +27,14 @@ A law q * f^{*m} (`lattice.powers`): with F, G the exact transforms of f and q a
 
 since a power is a tree of m − 1 products (for m·√5u < 0.01; beyond, the bound is of no use anyway). The product with
 Ĝ, |Ĝ − G| ≤ κ‖q‖₁, adds its own error and a relative √5u. Call the sum of these errors, frequency by frequency, s̃.
-By Parseval the inverse transform turns it into ‖·‖₂ = ‖s̃‖₂/√n, and into at most Σs̃/n at any single point; it adds
-κ times the same of what it is given. Setting negative entries to 0 cannot increase an error, since the exact ones are
-not negative. Over a window of w points the error in ‖·‖₁ is at most √w times the first and w times the second.
-Errors that f and q already carry are carried on: ‖f'^m q' − f^m q‖₁ ≤ ε_q F₁^m + Q₁ m ε_f F₁^{m−1}, with F₁, Q₁ the
-larger of the norms. Where s ≪ 1 powers underflow harmlessly: the bound s^{m−1} underflows as well, by which it may
-lose 2^{-1074} per entry, which the factors (1 + 1e-6) on the sums, themselves above 1e-300, outweigh.
+By Parseval the inverse transform turns it into ‖s̃‖₂/√n in ‖·‖₂ and adds κ times the same of what it is given.
+Setting negative entries to 0 cannot increase an error, since the exact ones are not negative. A functional Σ w_k p_k
+pays ‖w‖₂ times that (Cauchy–Schwarz). Where s ≪ 1 powers underflow harmlessly: the bound may lose 2^{-1074} an entry,
+but at frequency 0 it is above 1e-16, and the factor (1 + 1e-6) on the norm outweighs all of them.
+
+Errors that an epoch's law f already carries, when it is composed E times, are those of E functionals, each of one
+factor: Σ_k w_k (f'^{*E} − f^{*E})_k = Σ_{i<E} Σ_j (f' − f)_j W_i(j), where W_i(j) is the functional's value with one
+factor fixed at j and i of the others taken from f', the rest from f. `profile` bounds W and pays ‖W‖₂.
 """
 
 from __future__ import annotations

@@ -76,10 +76,10 @@ def spread(cells: Cells) -> tuple[Array, float]:
     return masses, float(np.sum(np.abs(wanted - share) * width))
 
 
-def edge_of_absent_tail(tail: float, noise_multiplier: float) -> float:
-    """ln of the x below which X lies with probability `tail` under Q."""
+def edge_of_absent_tail(tail: float, noise_multiplier: float, upper: bool = False) -> float:
+    """ln of the x below (above) which X lies with probability `tail` under Q."""
     shift = 1.0 / noise_multiplier
-    return shift * float(ndtri(tail)) - shift * shift / 2
+    return shift * float(ndtri(tail)) * (-1 if upper else 1) - shift * shift / 2
 
 
 def edge_of_present_tail(tail: float, noise_multiplier: float) -> float:

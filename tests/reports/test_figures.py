@@ -80,6 +80,24 @@ def test_different_claims_are_different_curves_and_a_bare_claim_is_a_figure_of_i
     assert "epsilon 1" in describe_headline(by_epsilon)
 
 
+@pytest.mark.parametrize(
+    "mechanism, formula_is_exact",
+    [
+        ({"name": "fixed_bins", "steps_per_epoch": 50, "epochs": 4, "noise_multiplier": 3.0}, False),
+        ({"name": "full_batch", "noise_multiplier": 20.0, "steps": 100}, True),
+        ({"epsilon": 1.0, "delta": 1e-5}, True),
+    ],
+)
+def test_every_mechanism_has_its_curve(rejected, mechanism, formula_is_exact):
+    rejected["claim"] |= {"mechanism": mechanism, "accuracy": None, "epsilon": None}
+    (headline,) = headlines(read_audits([rejected]))
+    ((_, curve),) = headline.curves
+    assert curve.formula_is_exact == formula_is_exact and (curve.exact_values.size == 0) == formula_is_exact
+    at_claim = np.interp(curve.claimed, curve.values, curve.bound)
+    assert at_claim == pytest.approx(mechanism_from_record(mechanism).accuracy_bound(), abs=1e-3)
+    assert headline.low < curve.claimed < headline.high
+
+
 def test_a_mechanism_that_theory_does_not_know_still_shows_its_points(rejected):
     rejected["claim"]["mechanism"] = {"name": "astrology", "noise_multiplier": 2.0}
     (headline,) = headlines(read_audits([rejected]))

@@ -156,6 +156,23 @@ def test_one_logit_serves_two_classes():
     np.testing.assert_allclose(score_canaries(model, canaries).scores, expected, atol=1e-6)
 
 
+def test_token_ids_reach_a_module_that_begins_with_long():
+    class Text(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(50_000, 4), nn.Linear(4, 10)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.embedding(x.long()).mean(dim=1))
+
+    tokens = np.random.default_rng(0).integers(0, 50_000, (M, 12))
+    model, canaries = Text(), canary_set(tokens, np.arange(M) % CLASSES)
+    with torch.no_grad():
+        z = model(torch.from_numpy(tokens)).double().numpy()
+    expected = z[np.arange(M), canaries.y] - logsumexp(z, axis=1)
+    np.testing.assert_allclose(score_canaries(model, canaries, "loss").scores, expected, rtol=1e-5)
+
+
 def test_a_model_that_gives_nan_abstains_on_that_canary_only():
     class Nan(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

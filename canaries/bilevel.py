@@ -1,0 +1,186 @@
+"""The bilevel problem of canary refinement, for R replicas at once (IBIS, stage 2).
+
+Replica r includes the canaries of its mask b_r (m,). With n data rows D and N = n + m/2:
+
+    inner   g_r(θ, C) = (1/N) [ Σ_{z∈D} ℓ(z; θ) + Σ_i b_ri ℓ(c_i; θ) ] + (μ/2)‖θ‖²
+    outer   F_r(θ, C) = how badly the scores of replica r tell its included canaries from its excluded ones
+    hypergradient   dF/dC = ∂_C F + (∂_C ∂_θ g)ᵀ v,    v = −(∂²_θ g + damping·I)⁻¹ ∂_θ F
+
+SOBA (Dagréou, Ablin, Vaiter, Moreau, NeurIPS 2022) moves θ, v and C together along
+
+    D_θ = ∂_θ g,   D_v = (∂²_θ g + damping·I) v + ∂_θ F,   D_C = (∂_C ∂_θ g)ᵀ v + ∂_C F,
+
+whose fixed point in (θ, v) makes D_C the hypergradient. One vector–Jacobian product of (θ, C) ↦ ∂_θ g gives both
+∂²_θ g v and (∂_C ∂_θ g)ᵀ v. Labels stay fixed; the canaries' inputs C are what is optimised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn.functional import cross_entropy, softplus
+
+from ..foundation import InputError
+from .per_example import trained_parameters
+
+Parameters = dict[str, Tensor]  # each (R, *shape)
+OUTERS = ("ranking", "loss", "margin")
+
+
+@dataclass(frozen=True, eq=False)
+class Bilevel:
+    """What does not move: the model's structure, the data (x (n, …), y (n,)), the canaries' labels (m,).
+
+    outer  "ranking": mean over pairs of one included and one excluded canary of softplus((φ_out − φ_in)/scale)·scale,
+           φ the logit margin. A smooth count of the pairs in the wrong order (1 − AUC); pairs in the right order by
+           much more than `scale` no longer matter. Ours
+           "loss": mean loss of the included minus mean loss of the excluded, as IBIS is described
+           "margin": mean margin of the excluded minus that of the included
+    """
+
+    template: nn.Module
+    x: Tensor
+    y: Tensor
+    labels: Tensor
+    weight_decay: float = 0.0
+    outer: str = "ranking"
+    scale: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.outer not in OUTERS:
+            raise InputError(f"outer {self.outer!r} is unknown: use one of {', '.join(OUTERS)}")
+        if not self.scale > 0:
+            raise InputError(f"scale must be positive, got {self.scale!r}")
+
+    def logits(self, theta: Parameters, x: Tensor) -> Tensor:
+        """(R, b, classes) of x (R, b, …) or, the same rows for all, (b, …)."""
+        shared = x.dim() == self.x.dim()
+        run = vmap(lambda p, rows: functional_call(self.template, p, (rows,)), in_dims=(0, None if shared else 0))
+        return run(theta, x)
+
+    def inner(self, theta: Parameters, canaries: Tensor, masks: Tensor, rows: Tensor | None = None) -> Tensor:
+        """(R,) g_r; `rows` (R, b) restricts the data term to a minibatch of each replica, in expectation the same."""
+        n, m = len(self.y), len(self.labels)
+        total = n + m / 2
+        if rows is None:
+            data = losses(self.logits(theta, self.x), self.y.expand(len(masks), n)).mean(dim=1)
+        else:
+            data = losses(self.logits(theta, self.x[rows]), self.y[rows]).mean(dim=1)
+        planted = (masks * losses(self.logits(theta, canaries), self.labels.expand(len(masks), m))).sum(dim=1)
+        value = (n / total) * data + planted / total
+        if self.weight_decay:
+            squares = torch.stack([p.square().flatten(1).sum(dim=1) for p in theta.values()])
+            value = value + self.weight_decay / 2 * squares.sum(dim=0)
+        return value
+
+    def outer_value(self, theta: Parameters, canaries: Tensor, masks: Tensor) -> Tensor:
+        """(R,) F_r, without regulariser."""
+        labels = self.labels.expand(len(masks), len(self.labels))
+        logits = self.logits(theta, canaries)
+        if self.outer == "loss":
+            return (weights(masks) * losses(logits, labels)).sum(dim=1)
+        phi = margins(logits, labels)
+        if self.outer == "margin":
+            return -(weights(masks) * phi).sum(dim=1)
+        pairs = masks[:, :, None] * (1 - masks[:, None, :])
+        wrong = softplus((phi[:, None, :] - phi[:, :, None]) / self.scale) * self.scale
+        return (wrong * pairs).sum(dim=(1, 2)) / pairs.sum(dim=(1, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """D_θ and D_v, like θ; D_C (m, …), the mean over replicas; the residual ‖D_v‖/‖∂_θ F‖ of each replica (R,)."""
+
+    theta: Parameters
+    v: Parameters
+    canaries: Tensor
+    residual: Tensor
+
+
+def directions(
+    problem: Bilevel,
+    theta: Parameters,
+    v: Parameters,
+    canaries: Tensor,
+    masks: Tensor,
+    rows: Tensor | None = None,
+    damping: float = 0.0,
+) -> Directions:
+    """The three SOBA directions at (θ, v, C). `rows` (R, b): a minibatch for the data term of g."""
+    theta = {name: p.detach().requires_grad_() for name, p in theta.items()}
+    points = [*theta.values(), canaries.detach().requires_grad_()]
+    d_theta = torch.autograd.grad(
+        problem.inner(theta, points[-1], masks, rows).sum(), points[:-1], create_graph=True, allow_unused=True
+    )
+    d_theta = [g if g is not None else torch.zeros_like(p) for g, p in zip(d_theta, points, strict=False)]
+    *hessian_v, cross_v = _vjp(d_theta, points, list(v.values()))
+    *f_theta, f_canaries = torch.autograd.grad(
+        problem.outer_value(theta, points[-1], masks).sum(), points, allow_unused=True
+    )
+    f_theta = [g if g is not None else torch.zeros_like(p) for g, p in zip(f_theta, points, strict=False)]
+    d_v = {name: h + damping * v[name] + f for name, h, f in zip(theta, hessian_v, f_theta, strict=True)}
+    size = norm(dict(zip(theta, f_theta, strict=True)))
+    return Directions(
+        theta={name: g.detach() for name, g in zip(theta, d_theta, strict=True)},
+        v=d_v,
+        canaries=(cross_v + f_canaries) / len(masks),
+        residual=norm(d_v) / size.clamp_min(torch.finfo(size.dtype).tiny),
+    )
+
+
+def _vjp(outputs: list[Tensor], points: list[Tensor], v: list[Tensor]) -> list[Tensor]:
+    live = [(out, w) for out, w in zip(outputs, v, strict=True) if out.requires_grad]
+    gradients = torch.autograd.grad([o for o, _ in live], points, grad_outputs=[w for _, w in live], allow_unused=True)
+    return [g if g is not None else torch.zeros_like(p) for g, p in zip(gradients, points, strict=True)]
+
+
+def losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """(R, b) cross-entropy of logits (R, b, classes)."""
+    return cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
+
+
+def margins(logits: Tensor, labels: Tensor) -> Tensor:
+    """(R, b) φ = z_y − logsumexp of the other logits."""
+    own = logits.gather(-1, labels[..., None])
+    others = logits.scatter(-1, labels[..., None], -torch.inf)
+    return own[..., 0] - others.logsumexp(dim=-1)
+
+
+def weights(masks: Tensor) -> Tensor:
+    """(R, m): 1/|b| for the included, −1/(m − |b|) for the excluded; each row sums to 0, its absolute values to 2."""
+    return masks / masks.sum(dim=1, keepdim=True) - (1 - masks) / (1 - masks).sum(dim=1, keepdim=True)
+
+
+def complementary_masks(replicas: int, canaries: int, generator: torch.Generator) -> Tensor:
+    """(R, m) of 0 and 1 in complementary pairs: each canary is included in exactly R/2 replicas, each replica includes
+    half of the canaries (the larger half in the first of a pair where m is odd).
+    Errors: InputError when R is odd or below 2, or m below 2."""
+    if replicas < 2 or replicas % 2:
+        raise InputError(f"replicas must be even and at least 2, got {replicas}: they come in complementary pairs")
+    if canaries < 2:
+        raise InputError(f"refinement needs at least 2 canaries, got {canaries}")
+    masks = torch.zeros(replicas, canaries, device=generator.device)
+    for r in range(0, replicas, 2):
+        order = torch.randperm(canaries, generator=generator, device=generator.device)
+        masks[r, order[: (canaries + 1) // 2]] = 1
+        masks[r + 1] = 1 - masks[r]
+    return masks
+
+
+def stacked(models: Sequence[nn.Module]) -> Parameters:
+    """θ of R models of one structure, copies that share nothing with them. Errors: InputError for BatchNorm."""
+    each = [trained_parameters(model) for model in models]
+    return {name: torch.stack([parameters[name] for parameters in each]).clone() for name in each[0]}
+
+
+def zeros_like(theta: Parameters) -> Parameters:
+    return {name: torch.zeros_like(p) for name, p in theta.items()}
+
+
+def norm(v: Parameters) -> Tensor:
+    """(R,) Euclidean norm of each replica's vector."""
+    return torch.stack([p.square().flatten(1).sum(dim=1) for p in v.values()]).sum(dim=0).sqrt()

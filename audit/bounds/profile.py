@@ -229,7 +229,7 @@ class Profile:
                 missing_plain=copies * law.missing if plain else 0.0,
                 zero=zero,
                 base=copies * law.base_error,
-                base_record=copies * law.base_error * law.record_share,
+                base_record=copies * law.base_error * law.record_share if plain else 0.0,
                 mean=copies * law.mean_error,
                 clip=copies * law.clip_error,
                 clip_sloped=plain,

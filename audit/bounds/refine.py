@@ -53,7 +53,7 @@ def refine(
             break
         best = best.intersection(found)
         gap = excess(best)
-        if gap > 0.8 * last and resolution < COARSEST / 20:
+        if gap > 0.8 * last:
             break  # finer grids no longer help
         last = min(last, gap)
         shrink = 0.8 * math.sqrt(1.0 / gap) if 0 < gap < math.inf else 0.25

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from ..foundation import InputError
 from .training.data import Data
 from .training.engine import train_many
 from .training.models import build_model
+from .training.sequential import train_sequentially
 from .training.settings import TrainingSettings
 
 
@@ -101,11 +102,21 @@ class Recipe:
 def engine_recipe(
     rows: Universe, model: str, settings: TrainingSettings, chunk: int = 8, device: str = "cpu"
 ) -> Recipe:
-    """The stacked engine on a model that `build_model` knows. Errors: InputError for a model that cannot be trained."""
+    """The stacked engine on a model that `build_model` knows, or one model after another where it cannot be stacked.
+
+    Two models are trained for one step on four rows to find out; identity["training"] says which it is, and why.
+    Errors: InputError for a model that cannot be trained, before any long work.
+    """
     build = partial(build_model, model, rows.x.shape[1:], rows.classes)
-    build(0)  # refuse an unknown or unfit model now, not in a worker
     train = partial(train_many, build, rows.x, rows.y, settings=settings, device=device, chunk=chunk)
-    return Recipe(_Train(train), {"model": model, "settings": settings.record()}, settings)
+    how = "stacked"
+    probe = replace(settings, steps_per_epoch=1, epochs=1, sampler="full_batch")
+    try:
+        train_many(build, rows.x[:4], rows.y[:4], np.ones((2, 4), bool), (0, 1), probe, device, chunk=2)
+    except (RuntimeError, NotImplementedError, TypeError) as error:  # what torch.func says of code it cannot map
+        train = partial(train_sequentially, build, rows.x, rows.y, settings=settings, device=device)
+        how = f"one model after another: {str(error).splitlines()[0]}"
+    return Recipe(_Train(train), {"model": model, "settings": settings.record(), "training": how}, settings)
 
 
 def user_recipe(name: str, folder: str = "") -> Recipe:

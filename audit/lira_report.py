@@ -133,6 +133,9 @@ def _warnings(arrays: ShadowArrays, attack: str, inputs: tuple[np.ndarray, np.nd
     bare = int(((arrays.keep.sum(axis=0) == 0) | (~arrays.keep).all(axis=0) | arrays.keep.all(axis=0)).sum())
     if bare:
         lines.append(f"{bare} of {arrays.keep.shape[1]} examples are in none or in all of the {arrays.shadows} shadows")
+    training = str(arrays.origin.get("training", "stacked"))
+    if training != "stacked":
+        lines.append(f"the shadow models could not be stacked and were trained {training}")
     lines += _trained_differently(arrays)
     clipped = arrays.origin.get("clipped_probabilities")
     if clipped:

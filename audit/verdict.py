@@ -96,6 +96,7 @@ def audit(
     settings = settings or AuditSettings()
     if membership not in MEMBERSHIPS:
         raise InputError(f"membership {membership!r} is not known: choose one of {', '.join(MEMBERSHIPS)}")
+    _check_rule(settings, np.size(scores))
     remarks = check_claim_against_run(claim, run) if claim is not None and run is not None else []
     scores, members = np.asarray(scores, np.float64), np.asarray(members, bool)
     scores = -scores if settings.sign == "flip" else scores
@@ -169,6 +170,16 @@ def audit(
         "histogram": histogram(scores, members),
         "versions": {"coalmine": __version__, "python": platform.python_version(), "numpy": np.__version__},
     }
+
+
+def _check_rule(settings: AuditSettings, canaries: int) -> None:
+    """The calibrated boundary pays canaries * delta out of its error: refuse it where nothing would be left."""
+    error = (1 - settings.confidence) / settings.total_looks
+    if settings.guess_rule.name == "calibrated" and canaries * settings.delta >= error:
+        raise InputError(
+            f"guess_rule calibrated proves nothing where canaries * delta = {canaries * settings.delta:.3g} reaches "
+            f"the error {error:.3g}: use guess_rule grid, or a smaller delta"
+        )
 
 
 def _each(settings: AuditSettings) -> float:

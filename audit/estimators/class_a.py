@@ -52,9 +52,10 @@ class EpsilonDeltaCurve:
         self.epsilon = epsilon
         self.delta = delta
         self._inverse = epsilon_delta_inverse(delta)
+        self._slope = np.asarray(np.exp(-min(epsilon, 700.0)))
 
-    def inverse_complement(self, y):
-        return self._inverse(np.asarray(y, float), np.asarray(self.epsilon))
+    def inverse_complement(self, y: ArrayLike) -> np.ndarray:
+        return self._inverse(np.asarray(y, float), self._slope)
 
     def record(self) -> dict[str, float]:
         return {"epsilon": self.epsilon, "delta": self.delta}

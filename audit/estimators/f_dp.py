@@ -16,7 +16,6 @@ recursion early, after about sqrt(r log(1/tau)) steps. Questions are answered fo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -31,7 +30,7 @@ from .rates import clopper_pearson_lower
 
 SMALLEST_LOG_P_VALUE = -80.0
 LARGEST_MU = 40.0
-_FAN = 256  # points of one parallel section search
+_FAN = 512  # points of one parallel section search
 _BLOCK = 8  # steps between two looks at what is decided
 
 Inverse = Callable[[np.ndarray, np.ndarray], np.ndarray]  # g(y; parameter), element by element
@@ -55,7 +54,7 @@ def f_dp_p_value(claim: Any, correct: int, guesses: int, canaries: int) -> float
 
 
 def f_dp_p_values(
-    claim: Any, correct: ArrayLike, guesses: ArrayLike, canaries: int, tolerance: float = 1e-7
+    claim: Any, correct: ArrayLike, guesses: ArrayLike, canaries: int, tolerance: float = 1e-6
 ) -> np.ndarray:
     """The same for vectors of counts over one canary set; `tolerance` of the logarithm, always rounded up."""
     curve = trade_off_curve(claim)
@@ -90,10 +89,10 @@ def f_dp_epsilons(
         high = np.clip(logit(limit), 0.0, LARGEST_EPSILON)
     inverse = epsilon_delta_inverse(delta)
     found = _last_true(
-        lambda x, item: is_certified(inverse, x, correct[item], guesses[item], canaries, alpha),
+        lambda x, item: is_certified(inverse, np.exp(-x), correct[item], guesses[item], canaries, alpha),
         np.zeros(correct.size),
         high,
-        1e-9,
+        1e-7,
     )
     return np.nan_to_num(found, nan=0.0)
 
@@ -111,7 +110,7 @@ def gaussian_family_mus(correct: ArrayLike, guesses: ArrayLike, canaries: int, c
         lambda x, item: is_certified(gaussian_inverse, x, correct[item], guesses[item], canaries, alpha),
         np.zeros(correct.size),
         LARGEST_MU,
-        1e-9,
+        1e-6,
     )
     return np.nan_to_num(found, nan=0.0)
 
@@ -154,13 +153,13 @@ def is_certified(
 
 
 def epsilon_delta_inverse(delta: float) -> Inverse:
-    """g of the (epsilon, delta) curve, the parameter being epsilon."""
+    """g of the (epsilon, delta) curve, the parameter being e^-epsilon.
 
-    def inverse(y: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
-        shallow = (y - delta) * np.exp(-epsilon)
-        # 1 - delta - e^epsilon (1 - y), written so that it does not overflow: negative unless y is near 1.
-        steep = -np.expm1(np.minimum(epsilon + np.log1p(-np.minimum(y, 1 - 1e-16)), 700.0)) - delta
-        return np.maximum(0.0, np.maximum(shallow, steep))
+    The steep line 1 - delta - e^epsilon (1 - y) is positive only where its terms are at most 1: 1e-15 covers rounding.
+    """
+
+    def inverse(y: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        return np.maximum(np.maximum((y - delta) * slope, (1 - delta - 1e-15) - (1 - y) / slope), 0.0)
 
     return inverse
 
@@ -186,26 +185,27 @@ def _last_true(
     `holds(x, item)` takes points and the items they belong to. Every round cuts the brackets by the fan.
     """
     items = low.size
-    low = low.astype(float)
-    high = np.broadcast_to(np.asarray(high, float), low.shape).copy()
-    item = np.arange(items)
-    found = np.where(holds(low, item), low, np.nan)
-    at_top = holds(high, item) & ~np.isnan(found)
-    found[at_top] = high[at_top]
-    fan = max(4, _FAN // max(1, items // 4))
-    while True:
-        open_ = ~np.isnan(found) & (high - found > tolerance * np.maximum(1.0, high))
-        if not open_.any():
-            return found
+    low, high = low.astype(float), np.broadcast_to(np.asarray(high, float), low.shape).copy()
+    fan = max(8, _FAN // max(1, items // 4))
+    found = np.full(items, np.nan)
+    first = True
+    open_ = np.ones(items, bool)
+    while open_.any():
         item = np.flatnonzero(open_)
-        steps = np.linspace(0, 1, fan + 2)[1:-1]
-        points = found[item, None] + (high - found)[item, None] * steps
+        steps = np.linspace(0, 1, fan) if first else np.linspace(0, 1, fan + 2)[1:-1]
+        points = low[item, None] + (high - low)[item, None] * steps
         answer = holds(points.ravel(), np.repeat(item, fan)).reshape(points.shape)
         # Monotone in exact arithmetic; the first False decides, so rounding cannot push the answer outwards.
         held = np.where(answer.all(axis=1), fan, np.argmin(answer, axis=1))
         rows = np.arange(item.size)
-        new_low = np.where(held > 0, points[rows, np.maximum(held - 1, 0)], found[item])
-        new_high = np.where(held < fan, points[rows, np.minimum(held, fan - 1)], high[item])
-        if not math.isfinite(float(np.sum(new_low))) or np.all((new_low == found[item]) & (new_high == high[item])):
-            return found
-        found[item], high[item] = new_low, new_high
+        last, next_ = points[rows, np.maximum(held - 1, 0)], points[rows, np.minimum(held, fan - 1)]
+        high[item] = np.where(held < fan, next_, high[item])
+        low[item] = np.where(held > 0, last, low[item])
+        if first:
+            found[item] = np.where(held > 0, last, np.nan)
+            high[np.isnan(found)] = low[np.isnan(found)]
+        else:
+            found[item] = low[item]
+        first = False
+        open_ = high - low > tolerance * np.maximum(1.0, high)
+    return found

@@ -111,6 +111,11 @@ def test_upside_down_scores_are_refused_and_flipping_costs_a_look():
     assert next(e["value"] for e in kept["estimates"] if e["quantity"] == "epsilon") == 0.0
 
 
+def test_a_boundary_that_delta_eats_up_is_refused():
+    with pytest.raises(InputError, match="use guess_rule grid"):
+        audit(*gaussian_scores(500, 1.0), settings=AuditSettings(guess_rule=GuessRule("calibrated"), delta=1e-4))
+
+
 def test_undefined_scores_are_counted_and_stay_in_m():
     scores, members = gaussian_scores(400, 1.5)
     scores[:40] = np.nan

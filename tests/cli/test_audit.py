@@ -1,6 +1,7 @@
 """coalmine audit, as a user runs it."""
 
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -53,19 +54,9 @@ def test_json_is_all_that_is_on_standard_output(folder, capsys):
 def test_a_claim_from_a_file_and_its_run(folder, capsys):
     with pytest.raises(SystemExit) as left:
         main(
-            [
-                "claim",
-                "--mechanism",
-                "full_batch",
-                "--steps",
-                "1",
-                "--noise-multiplier",
-                "1",
-                "--run-output",
-                "run.json",
-                "--divisor",
-                "public",
-            ]
+            shlex.split(
+                "claim --mechanism full_batch --steps 1 --noise-multiplier 1 --run-output run.json --divisor public"
+            )
         )
     assert left.value.code == 0
     files = ("--scores", "scores.csv", "--coins", "coins.json", "--claim", "claim.json", "--run", "run.json")
@@ -78,20 +69,7 @@ def test_a_claim_from_a_file_and_its_run(folder, capsys):
 def test_a_mechanism_by_options(folder, capsys):
     code, out, _ = run(
         capsys,
-        *(
-            [
-                "--scores",
-                "scores.csv",
-                "--coins",
-                "coins.json",
-                "--mechanism",
-                "full_batch",
-                "--steps",
-                "1",
-                "--noise-multiplier",
-                "4",
-            ]
-        ),
+        *(shlex.split("--scores scores.csv --coins coins.json --mechanism full_batch --steps 1 --noise-multiplier 4")),
     )
     assert code == 0 and out.startswith("Rejected")
 

@@ -1,6 +1,7 @@
 """coalmine claim, power and selftest, as a user runs them."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -18,16 +19,7 @@ def run(capsys, *arguments):
 
 def test_claim_writes_what_the_audit_reads(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    mechanism = [
-        "--mechanism",
-        "random_allocation",
-        "--steps-per-epoch",
-        "100",
-        "--epochs",
-        "10",
-        "--noise-multiplier",
-        "1.43",
-    ]
+    mechanism = shlex.split("--mechanism random_allocation --steps-per-epoch 100 --epochs 10 --noise-multiplier 1.43")
     code, out, _ = run(capsys, "claim", *mechanism, "--run-output", "run.json", "--divisor", "realised", "--json")
     assert code == 0
     claim, record = (json.loads((tmp_path / name).read_text()) for name in ("claim.json", "run.json"))

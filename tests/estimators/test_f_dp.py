@@ -152,8 +152,8 @@ def test_certification_is_rounded_to_the_safe_side():
     """At the exact boundary of the binomial at epsilon = 0 nothing below the true probability is certified."""
     inverse = epsilon_delta_inverse(0.0)
     exact = 2.0**-20
-    assert not is_certified(inverse, 0.0, 20, 20, 20, exact * (1 - 1e-9))[0]
-    assert is_certified(inverse, 0.0, 20, 20, 20, exact * (1 + 1e-9))[0]
+    assert not is_certified(inverse, 1.0, 20, 20, 20, exact * (1 - 1e-9))[0]
+    assert is_certified(inverse, 1.0, 20, 20, 20, exact * (1 + 1e-9))[0]
 
 
 @pytest.mark.parametrize("epsilon, v, r", [(0.0, 15, 20), (1.0, 18, 20), (2.0, 48, 50)])

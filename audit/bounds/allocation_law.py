@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from .ratio_law import Collector, RatioLaw
 from .rounding import UNIT
 from .step_law import Cells, edge_of_absent_tail, edge_of_present_tail, spread, step_cells, trimmed
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 LARGEST_LOG = 600.0  # e^600: X beyond this is out of reach of double arithmetic with products of two such values
 RATIO = 8  # each level is this much coarser than the one before

@@ -118,11 +118,16 @@ def make_target(
 def calibrate(
     family: Callable[[float], Mechanism],
     target: Target,
-    tolerance: float = 1e-4,
+    tolerance: float | None = None,
     bracket: tuple[float, float] | None = None,
     closed_form_noise_multiplier: float | None = None,
 ) -> Calibration:
-    """family: σ ↦ mechanism. Find and certify; `bracket` is where to start, not a promise."""
+    """family: σ ↦ mechanism. Find and certify; `bracket` is where to start, not a promise.
+
+    tolerance: relative, by default 1e-4 for an accuracy and 1e-3 otherwise, which take a second or two.
+    """
+    if tolerance is None:
+        tolerance = 1e-4 if "accuracy" in target.description else 1e-3
     tolerance = within("tolerance", tolerance, 0, 0.5, "1e-4 certifies four digits of noise")
 
     @cache
@@ -171,7 +176,7 @@ def calibrate(
 
 
 def calibrate_random_allocation(
-    steps_per_epoch: int, epochs: int, target: Target, tolerance: float = 1e-4
+    steps_per_epoch: int, epochs: int, target: Target, tolerance: float | None = None
 ) -> Calibration:
     """The bracket of arXiv:2610.09651 for accuracy: the sum statistic's σ below, the closed form's above."""
     m, e = whole_number("steps_per_epoch", steps_per_epoch), whole_number("epochs", epochs)
@@ -197,7 +202,13 @@ def largest_epochs(
 
     @cache
     def found(epochs: int) -> Interval:
-        return target.measure(RandomAllocation(m, epochs, sigma), 1e-4)
+        """As narrow as it takes to see on which side of the target it lies, within reason."""
+        interval = Interval(0.0, math.inf)
+        for width in (1e-2, 1e-4, 1e-5, 1e-6):
+            interval = target.measure(RandomAllocation(m, epochs, sigma), width)
+            if interval.upper <= target.limit or interval.lower > target.limit:
+                break
+        return interval
 
     if found(1).upper > target.limit:
         raise InputError(
@@ -226,12 +237,12 @@ def _root(fine: Callable[[float], float], low: float, high: float, rough: Callab
     """The zero of a decreasing function in ln σ: secant steps kept inside the bracket, coarse first, then fine."""
     x0, x1 = math.log(low), math.log(high)
     y0, y1 = rough(low), rough(high)
-    function = rough
+    guess = (x0 + x1) / 2
     for turn in range(40):
         guess = x0 + (x1 - x0) * y0 / (y0 - y1) if y0 > y1 else (x0 + x1) / 2
         if turn % 4 == 3 or not x0 < guess < x1:
             guess = (x0 + x1) / 2
-        value = function(math.exp(guess))
+        value = rough(math.exp(guess))
         x0, y0, x1, y1 = (guess, value, x1, y1) if value > 0 else (x0, y0, guess, value)
         if abs(value) < 5e-4 or x1 - x0 < 1e-3:
             break

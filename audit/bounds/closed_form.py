@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 
 from ...foundation import InputError
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Number = float | Array
 
 _PLAIN = (int, float)

@@ -51,7 +51,7 @@ class ComposedMechanism(Mechanism):
     # -------------------------------------------------------------------------------------------------------- questions
 
     def accuracy(self, width: float = 1e-6) -> Interval:
-        """[lower, upper] around the exact accuracy of the best guess at prior 1/2, refined to `width` where possible."""
+        """[lower, upper] around the exact accuracy of the best guess at prior 1/2, refined to `width` if possible."""
         requested = 2 * positive("width", width)
         if self.is_gaussian:
             return self.gaussian.accuracy()
@@ -125,15 +125,15 @@ class ComposedMechanism(Mechanism):
             return self.gaussian.trade_off_curve()
         try:
             profile = profile_of(self, COARSEST / 4)
+            sides = [profile.remove, profile.add]
+            for side in sides:
+                side.delta_upper(0.0)  # composes now, so that a memory limit shows here
         except MemoryLimit:
-            profile = None
+            sides = []
 
         def upper(epsilon: float) -> float:
             gaussian = float(self.gaussian.delta(epsilon).upper)
-            if profile is None:
-                return gaussian
-            both = max(profile.delta_remove_upper(epsilon), profile.delta_add_upper(epsilon))
-            return min(gaussian, both)
+            return min(gaussian, max(side.delta_upper(epsilon) for side in sides)) if sides else gaussian
 
         floor = 2 * upper(2.0**20) + 1e-300
         high = 1e-3

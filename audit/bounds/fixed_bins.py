@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -18,6 +18,9 @@ from .mechanism import Mechanism
 from .parameters import noise, whole_number
 from .random_allocation import RandomAllocation
 from .trade_off import TradeOffCurve
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,25 @@ class FixedBins(Mechanism):
     def trade_off_curve(self) -> TradeOffCurve:
         curve = self.one_epoch.trade_off_curve()
         return TradeOffCurve(f"{self.name}, {curve.label}", curve.evaluate, curve.evaluate_complement)
+
+    @classmethod
+    def calibrate(
+        cls,
+        steps_per_epoch: int,
+        epochs: int,
+        *,
+        accuracy: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        tolerance: float | None = None,
+    ) -> Calibration:
+        """The smallest noise_multiplier for one target, certified from both sides; see `calibration`."""
+        from .calibration import calibrate, make_target
+
+        target = make_target(accuracy, true_positive_rate, false_positive_rate, epsilon, delta)
+        return calibrate(lambda sigma: cls(steps_per_epoch, epochs, sigma), target, tolerance)
 
     def record(self) -> dict[str, Any]:
         return {

@@ -83,7 +83,7 @@ def noise_multiplier_of(
 
 
 def noise_multiplier_of_sensitivity(noise_multiplier: float, sensitivity: str) -> float:
-    """From a library's noise multiplier, stated relative to "C" (add/remove) or "2C" (replace-one), to the one for C."""
+    """From a library's noise multiplier relative to "C" (add/remove) or "2C" (replace-one) to the one for C."""
     sigma = positive("noise_multiplier", noise_multiplier)
     if sensitivity not in ("C", "2C"):
         raise InputError(f"sensitivity must be 'C' (add/remove) or '2C' (replace-one), got {sensitivity!r}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from scipy.fft import irfft, rfft
 
 from .rounding import PRODUCT, transform_error
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Spectrum = NDArray[np.complex128]
 
 
@@ -87,7 +88,7 @@ def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longe
     if length > longest:
         raise MemoryLimit
     kappa = transform_error(length)
-    spectrum = rfft(base.mass, length)
+    spectrum: Spectrum = np.asarray(rfft(base.mass, length))
     base_one = base.total
     size = np.abs(spectrum) + kappa * base_one  # ≥ |exact transform|
     rest = size ** (copies - 1)
@@ -122,7 +123,7 @@ def _product(
     if len(first.mass) == 1:
         factor, factor_error = np.full(1, first.mass[0], dtype=complex), 0.0
     else:
-        factor, factor_error = rfft(first.mass, length), kappa * first_one
+        factor, factor_error = np.asarray(rfft(first.mass, length)), kappa * first_one
     factor_size = np.abs(factor) + factor_error
     product = powered * factor
     spectral = (
@@ -130,7 +131,7 @@ def _product(
     )
     reach = (power_size + power_error) * factor_size  # ≥ |product|, before and after rounding up to 3u
     two = (_full_norm(spectral, length) + kappa * _full_norm(reach, length)) / math.sqrt(length) * (1 + 1e-6)
-    mass = irfft(product, length, overwrite_x=True)
+    mass = np.asarray(irfft(product, length, overwrite_x=True))
     low, high = window
     count = min(high - low, length)
     begin = (low - first.start - copies * base.start) % length

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,16 +15,16 @@ def whole_number(name: str, value: Any, at_least: int = 1) -> int:
     """An int of at least `at_least`. A float without a fraction (10.0) is accepted, 10.5 is not."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
         raise InputError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
-    number = float(value)
+    number = float(cast(float, value))
     if not math.isfinite(number) or number != math.floor(number) or number < at_least:
         raise InputError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
-    return int(value)
+    return int(cast(float, value))
 
 
 def real_number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
         raise InputError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+    number = float(cast(float, value))
     if math.isnan(number):
         raise InputError(f"{name} must be a number, got NaN")
     return number

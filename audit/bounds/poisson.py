@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scipy.special import erf, log_ndtr
 
@@ -21,6 +21,9 @@ from .interval import Interval
 from .parameters import noise, whole_number, within
 from .poisson_law import poisson_law
 from .ratio_law import RatioLaw
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class PoissonSampling(ComposedMechanism):
         return float(self.accuracy().upper)
 
     def total_variation_in_closed_form(self) -> Interval:
-        """Above: chi-square, 1 + c = (1 + q²v)^T, with the sharp branch; the Gaussian; T times one step. Below: one step."""
+        """Above: chi-square, 1 + c = (1 + q²v)^T, sharp branch; the Gaussian; T times one step. Below: one step."""
         inverse_square = 1.0 / self.noise_multiplier / self.noise_multiplier
         growth = 2 * math.log(self.sampling_rate) + inverse_square
         one_step = self.sampling_rate * float(erf(1 / (2 * math.sqrt(2) * self.noise_multiplier)))
@@ -84,6 +87,25 @@ class PoissonSampling(ComposedMechanism):
                 absent = min(0.0, math.log(self.steps) + float(log_ndtr(-threshold)))
                 best = max(best, math.log(present - delta) - absent)
         return best * (1 - 1e-12)
+
+    @classmethod
+    def calibrate(
+        cls,
+        sampling_rate: float,
+        steps: int,
+        *,
+        accuracy: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        tolerance: float | None = None,
+    ) -> Calibration:
+        """The smallest noise_multiplier for one target, certified from both sides; see `calibration`."""
+        from .calibration import calibrate, make_target
+
+        target = make_target(accuracy, true_positive_rate, false_positive_rate, epsilon, delta)
+        return calibrate(lambda sigma: cls(sampling_rate, steps, sigma), target, tolerance)
 
     def record(self) -> dict[str, Any]:
         return {

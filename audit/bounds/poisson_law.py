@@ -8,6 +8,7 @@ law, the cell number around each lattice point as a statistic for the lower one.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from .ratio_law import RatioLaw
 from .rounding import UNIT
 from .step_law import edge_of_absent_tail, edge_of_present_tail, spread, step_cells, trimmed
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 LARGEST_LOG = 600.0
 

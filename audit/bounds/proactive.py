@@ -118,7 +118,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Plan:
-    """Parameters, and whether the closed form promises (epsilon, delta) for them: `feasible` if every condition holds."""
+    """Parameters, and whether the closed form promises (epsilon, delta) for them: `feasible` if all conditions hold."""
 
     records: int
     epochs: float

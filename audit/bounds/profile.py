@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from .lattice import Measure, power
 from .ratio_law import RatioLaw
 from .rounding import UNIT, pairwise_sum_error
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 class ComposedMeasure:
@@ -75,7 +76,7 @@ class ComposedMeasure:
 
     @cached_property
     def _tails(self) -> tuple[Array, Array]:
-        """Σ_{i ≥ k} mass_i, and η times its sum over k: bounds of functionals with weights 1 and min(1, η(i − k + 1))."""
+        """Σ_{i ≥ k} mass_i, and η times its sum over k: bounds for the weights 1 and min(1, η(i − k + 1))."""
         tail = np.cumsum(self.mass[::-1])[::-1] * (1 + 1e-6)
         return tail, np.minimum(tail, self.step * np.cumsum(tail[::-1])[::-1])
 
@@ -189,7 +190,7 @@ class Side:
         return np.maximum.accumulate(x), np.maximum.accumulate(y)
 
     def true_positive_rate_upper(self, alpha: float) -> float:
-        """min over ε of δ(ε) + e^ε α: every ε gives a bound; golden section finds a good one, as the sum is unimodal."""
+        """min over ε of δ(ε) + e^ε α: every ε gives a bound; golden section finds a good one (it is unimodal)."""
         if alpha >= 1:
             return 1.0
         reach = self.step * max(abs(self.upper.measure.start), abs(self.upper.measure.end))
@@ -259,7 +260,7 @@ class Profile:
         return Interval(lower, upper)
 
     def true_positive_rate(self, false_positive_rate: Array, direction: str) -> Interval:
-        """false_positive_rate (k,). "remove": TPR = P(R), FPR = Q(R); "add": the roles exchanged; "both": the larger."""
+        """false_positive_rate (k,). "remove": TPR = P(R), FPR = Q(R); "add": roles exchanged; "both": the larger."""
         alpha = false_positive_rate
         lower, upper = alpha.copy(), alpha.copy()
         for side in self._sides(direction):

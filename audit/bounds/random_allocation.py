@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -21,6 +21,9 @@ from .gaussian import Gaussian
 from .interval import Interval
 from .parameters import noise, whole_number
 from .ratio_law import RatioLaw
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class RandomAllocation(ComposedMechanism):
                 best = max(best, math.log(present - delta) - absent)
         return best * (1 - 1e-12)
 
-    # -------------------------------------------------------------------------------------------------------- the lattice
+    # ---------------------------------------------------------------------------------------------------- the lattice
 
     @property
     def copies(self) -> int:
@@ -92,6 +95,25 @@ class RandomAllocation(ComposedMechanism):
 
     def ratio_law(self, resolution: float, tail: float, longest: int) -> RatioLaw:
         return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest)
+
+    @classmethod
+    def calibrate(
+        cls,
+        steps_per_epoch: int,
+        epochs: int,
+        *,
+        accuracy: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        tolerance: float | None = None,
+    ) -> Calibration:
+        """The smallest noise_multiplier for one target, certified from both sides; see `calibration`."""
+        from .calibration import calibrate_random_allocation, make_target
+
+        target = make_target(accuracy, true_positive_rate, false_positive_rate, epsilon, delta)
+        return calibrate_random_allocation(steps_per_epoch, epochs, target, tolerance)
 
     def record(self) -> dict[str, Any]:
         return {

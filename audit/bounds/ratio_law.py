@@ -9,6 +9,7 @@ needed with a factor e^ε is then never computed as the tiny difference of large
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from .lattice import Measure
 from .rounding import sum_error
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ _FIELDS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
 }
 
 _NO_BOUND = {
-    "fixed_size": "batches of fixed size from a shuffled order have no known upper bound (only lower bounds, Chua et al. "
-    "2024): train with random_allocation or poisson, or claim a bare (epsilon, delta)",
+    "fixed_size": "batches of fixed size from a shuffled order have no known upper bound (only lower bounds, "
+    "Chua et al. 2024): train with random_allocation or poisson, or claim a bare (epsilon, delta)",
     "none": "no noise was added, so theory promises nothing: claim a bare (epsilon, delta) to test one",
 }
 
 
 def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
-    """The mechanism of a `record()`. Errors: InputError naming the field; a scheme without an upper bound is refused."""
+    """The mechanism of a `record()`. Errors: InputError naming the field, also for schemes without an upper bound."""
     if not isinstance(record, dict):
         raise InputError(f"mechanism must be an object with a name or with epsilon and delta, got {record!r}")
     name = record.get("name")

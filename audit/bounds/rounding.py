@@ -40,11 +40,12 @@ factor fixed at j and i of the others taken from f', the rest from f. `profile` 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 UNIT = 2.0**-53
 LEVEL = 14 * UNIT
@@ -64,7 +65,7 @@ def sum_error(count: int) -> float:
 def normal_tail_error(z: Array, z_error: Array | float) -> Array:
     """Relative error of min(Φ(z), Φ(−z)) computed by ndtr at an argument that is itself off by z_error.
 
-    |d ln Φ(−|z|)/dz| ≤ |z| + 1, so an argument error e costs a relative e(|z| + 1) to first order; doubled for the rest.
+    |d ln Φ(−|z|)/dz| ≤ |z| + 1, so an argument error e costs a relative e(|z| + 1) to first order; doubled for more.
     """
     size = np.abs(z)
     return (16 + 4 * size * size) * UNIT + 2 * z_error * (size + 1)

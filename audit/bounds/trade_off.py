@@ -21,7 +21,7 @@ from ...foundation import InputError
 from .closed_form import sharp_total_variation
 from .parameters import check_delta, check_epsilon, real_number, within
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import pickle
+import sys
 from collections import OrderedDict
 from pathlib import Path
 
@@ -93,6 +95,8 @@ def distributed(model: nn.Module) -> nn.Module:
 
 @pytest.fixture(scope="module", autouse=True)
 def process_group(tmp_path_factory):
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a container may not resolve its own name
     place = tmp_path_factory.mktemp("group") / "store"
     torch.distributed.init_process_group("gloo", init_method=f"file://{place}", rank=0, world_size=1)
     yield
@@ -410,8 +414,6 @@ class TestOpenModel:
         assert_equal_weights(build_model("mlp", (5,), 3, 9), opened)
 
     def test_a_hugging_face_directory_without_the_extra(self, tmp_path, monkeypatch):
-        import sys
-
         monkeypatch.setitem(sys.modules, "transformers", None)
         (tmp_path / "config.json").write_text("{}")
         with pytest.raises(InputError, match=r"coalmine\[hf\]"):

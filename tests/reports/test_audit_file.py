@@ -63,6 +63,14 @@ def test_fields_of_a_later_version_are_no_reason_to_refuse(rejected):
     assert read_audit(rejected).counts.canaries == 500
 
 
+def test_an_audit_without_a_label_is_named_after_its_folder(rejected, tmp_path):
+    path = tmp_path / "run 7" / "audit.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(rejected | {"label": ""}), "utf-8")
+    assert read_audit(path).label == "run 7"
+    assert read_audit(rejected | {"label": ""}).label == "unnamed audit"
+
+
 def test_audits_of_one_label_are_told_apart(rejected):
     assert [audit.label for audit in read_audits([rejected, rejected])] == ["noise forgotten", "noise forgotten (2)"]
 

@@ -98,6 +98,17 @@ def test_every_mechanism_has_its_curve(rejected, mechanism, formula_is_exact):
     assert headline.low < curve.claimed < headline.high
 
 
+def test_poisson_sampling_has_no_formula_and_is_drawn_by_its_exact_value(rejected):
+    mechanism = {"name": "poisson", "sampling_rate": 0.01, "steps": 500, "noise_multiplier": 1.5}
+    rejected["claim"] |= {"mechanism": mechanism, "accuracy": None, "epsilon": None}
+    (headline,) = headlines(read_audits([rejected]))
+    ((_, curve),) = headline.curves
+    assert curve.values.size == 0 and curve.exact_values.size > 4
+    assert np.all(np.diff(curve.exact_upper) < 0) and np.all(curve.exact_lower <= curve.exact_upper)
+    noise, bound = line(draw_headline(headline), "upper bound, exact value")
+    assert list(bound) == list(curve.exact_upper)
+
+
 def test_a_mechanism_that_theory_does_not_know_still_shows_its_points(rejected):
     rejected["claim"]["mechanism"] = {"name": "astrology", "noise_multiplier": 2.0}
     (headline,) = headlines(read_audits([rejected]))

@@ -85,6 +85,13 @@ def test_files_are_equal_to_the_byte_for_every_batch_size(tmp_path, score, views
     assert len(set(written)) == 1
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_the_scores_of_the_cpu():
+    canaries = canary_set()
+    on_cpu, on_gpu = (score_canaries(network(), canaries, device=device).scores for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-9)
+
+
 def test_a_permutation_of_the_canaries_permutes_the_scores():
     canaries, order = canary_set(), np.random.default_rng(1).permutation(M)
     shuffled = canary_set(canaries.x[order], canaries.y[order])

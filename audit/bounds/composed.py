@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .ratio_law import RatioLaw
 from .refine import COARSEST, profile_of, refine
 from .trade_off import TradeOffCurve, polygon_curve
 
-CURVE_POINTS = 160
+CURVE_POINTS = 320
 
 
 class ComposedMechanism(Mechanism):
@@ -135,13 +136,23 @@ class ComposedMechanism(Mechanism):
             gaussian = float(self.gaussian.delta(epsilon).upper)
             return min(gaussian, max(side.delta_upper(epsilon) for side in sides)) if sides else gaussian
 
-        floor = 2 * upper(2.0**20) + 1e-300
-        high = 1e-3
-        while upper(high) > floor and high < 2.0**20:
-            high *= 1.5
-        grid = high * np.linspace(0.0, 1.0, CURVE_POINTS) ** 1.5
+        near = _where_below(upper, 1e-12)
+        far = max(_where_below(upper, 1e-300), 1.01 * near)
+        grid = np.concatenate((near * np.linspace(0, 1, CURVE_POINTS), np.geomspace(near, far, CURVE_POINTS // 4)[1:]))
         deltas = np.array([upper(e) for e in grid.tolist()])
         return polygon_curve(grid, deltas, f"{self.name}, lattice lower curve, certified")
+
+
+def _where_below(function: Callable[[float], float], level: float) -> float:
+    """A point, to about a tenth of itself, from which on a non-increasing function lies below `level`."""
+    high = 1e-3
+    while function(high) > level and high < 2.0**60:
+        high *= 1.5
+    low = high / 1.5
+    for _ in range(3):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if function(middle) > level else (low, middle)
+    return high
 
 
 def _relative(relative_width: float, smallest: float) -> Any:

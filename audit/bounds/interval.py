@@ -17,6 +17,9 @@ class Interval:
     upper: float | NDArray[np.float64]
 
     def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, value if isinstance(value, np.ndarray) and value.ndim else float(value))
         if not np.all(np.asarray(self.lower) <= np.asarray(self.upper)):
             raise ArithmeticError(f"an interval with lower > upper was computed: [{self.lower}, {self.upper}]")
 

@@ -71,5 +71,5 @@ def poisson_law(
 
 
 def _edges(points: Array, step: float, rate: float) -> Array:
-    """x at which 1 − q + qx = e^{kη}, not below 0. The doubles returned are the edges; e^{kη} fits them to a few u."""
-    return np.maximum(0.0, 1.0 + np.expm1(points * step) / rate)
+    """x at which 1 − q + qx = e^{kη}. The doubles returned are the edges; e^{kη} fits them to a few u."""
+    return 1.0 + np.expm1(points * step) / rate

@@ -269,7 +269,7 @@ class Profile:
         return Interval(lower, upper)
 
 
-def bisect_epsilon(delta_of: Callable[[float], float], delta: float, largest: float = 2.0**20) -> tuple[float, float]:
+def bisect_epsilon(delta_of: Callable[[float], float], delta: float, largest: float = 2.0**60) -> tuple[float, float]:
     """(last ε seen with δ(ε) > delta, first seen with δ(ε) ≤ delta) for a non-increasing δ(·); (0, 0) if δ(0) ≤ delta.
 
     The second is inf where δ(ε) stays above delta up to `largest`.

@@ -36,10 +36,10 @@ class Cells:
 
 
 def step_cells(edges: Array, noise_multiplier: float) -> Cells:
-    """edges: increasing, non-negative, exact doubles."""
+    """edges: increasing, exact doubles. Of a cell that begins below 0 the part above 0 counts: X > 0."""
     shift = 1.0 / noise_multiplier
     with np.errstate(divide="ignore"):
-        logs = np.log(edges)
+        logs = np.log(np.maximum(edges, 0.0))
     z = noise_multiplier * logs + shift / 2
     finite = np.isfinite(z)
     z_error = np.where(finite, 4 * UNIT * (np.abs(noise_multiplier * np.where(finite, logs, 0.0)) + shift), 0.0)
@@ -69,7 +69,8 @@ def spread(cells: Cells) -> tuple[Array, float]:
     [0, mass], which rounding makes necessary where a cell's mass is of the order of the rounding itself.
     """
     width = np.diff(cells.edges)
-    wanted = (cells.present - cells.edges[:-1] * cells.absent) / width
+    excess = cells.present - cells.edges[:-1] * cells.absent
+    wanted = excess / width
     share = np.clip(wanted, 0.0, cells.absent)
     masses = np.zeros(len(cells.edges))
     masses[:-1] += cells.absent - share

@@ -105,7 +105,7 @@ def test_poisson_sampling_has_no_formula_and_is_drawn_by_its_exact_value(rejecte
     ((_, curve),) = headline.curves
     assert curve.values.size == 0 and curve.exact_values.size > 4
     assert np.all(np.diff(curve.exact_upper) < 0) and np.all(curve.exact_lower <= curve.exact_upper)
-    noise, bound = line(draw_headline(headline), "upper bound, exact value")
+    _, bound = line(draw_headline(headline), "upper bound, exact value")
     assert list(bound) == list(curve.exact_upper)
 
 

@@ -2,8 +2,8 @@
 
 Two questions. What can m canaries report at most (every guess right)? If that does not reach the claim, the audit has
 no power and training for it is wasted. And with what probability does an audit of m canaries reject a claim that is
-violated by a factor x? That is simulated for the strongest attack the violated mechanism allows, on independent
-canaries: scores are drawn from its trade-off curve, so a real attack needs more canaries, never fewer on average.
+violated by a factor x? That is simulated for the strongest attack on the violated mechanism and independent canaries
+(`simulated_scores`): a real attack, or canaries that get into each other's way, need more.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .estimators.guess_rules import (
 )
 from .estimators.guesses import guess_grid
 from .estimators.rates import clopper_pearson
+from .simulated_scores import attack_scores
 
 FEWEST_CANARIES = 20
 MOST_CANARIES = 1_000_000
@@ -102,17 +103,6 @@ def violated(claim: Claim, factor: float) -> Any:
     return type(claim.mechanism)(**(record | {"noise_multiplier": record["noise_multiplier"] / factor}))
 
 
-def draw_scores(curve: Any, members: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """Independent scores whose best attack has exactly the trade-off curve f: higher means member.
-
-    A non-member's level a is uniform on [0, 1]; a member's has P[a <= x] = 1 - f(x), drawn as a = f(1 - u) with u
-    uniform because f is its own inverse. The score is -log a + log(1 - a).
-    """
-    u = stream.random(members.size)
-    level = np.where(members, trade_off_curve(curve).inverse_complement(u), u)
-    return np.log1p(-np.minimum(level, 1 - 1e-16)) - np.log(np.maximum(level, 1e-300))
-
-
 def detection_power(
     canaries: int,
     claim: Claim,
@@ -126,7 +116,7 @@ def detection_power(
     rule = rule or GuessRule()
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats!r}")
-    leaking = trade_off_curve(violated(claim, factor))
+    leaking = attack_scores(violated(claim, factor), numpy_stream(seed, "power/pool"))
     critical = critical_counts(_target(claim), perfect_tally(rule, canaries, alpha), alpha)
     rejected = 0
     for repeat in range(repeats):
@@ -134,7 +124,7 @@ def detection_power(
         members = stream.random(canaries) < 0.5
         if not 0 < members.sum() < canaries:
             continue
-        found = tally(rule, draw_scores(leaking, members, stream), members, alpha)
+        found = tally(rule, leaking.draw(members, stream), members, alpha)
         if rule.name == "split":
             critical = critical_counts(_target(claim), found, alpha)
         if found.calibrated and epsilon_delta_of(claim.mechanism):

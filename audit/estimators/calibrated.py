@@ -53,7 +53,7 @@ def calibrated_epsilon_of_counts(
     # Up to here a union bound rejects whatever the crossing probability is; beyond `high` nothing can.
     sure = (alpha - canaries * delta) / guesses.size
     with np.errstate(divide="ignore"):
-        low = float(np.max(logit(clopper_pearson_lower(correct, guesses, 1 - sure)))) if sure > 0 else -math.inf
+        low = float(np.max(logit(clopper_pearson_lower(correct, guesses, 1 - sure)))) if sure > 1e-12 else -math.inf
         high = float(np.max(logit(clopper_pearson_lower(correct, guesses, 1 - alpha))))
     step = max(0, math.floor(low / EPSILON_STEP) - 1) if math.isfinite(low) else 0
     stride = 1 if math.isfinite(low) else 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from coalmine.audit.bounds import EpsilonDelta, Gaussian
+from coalmine.audit.bounds import EpsilonDelta, FixedBins, Gaussian, PoissonSampling, RandomAllocation
 from coalmine.audit.claims import Claim
 from coalmine.audit.estimators import GuessRule
 from coalmine.audit.estimators.rates import binomial_tail
@@ -12,10 +12,10 @@ from coalmine.audit.power import (
     canaries_needed,
     candidate_sizes,
     detection_power,
-    draw_scores,
     reach,
     violated,
 )
+from coalmine.audit.simulated_scores import ScorePool, attack_scores, draw_scores
 from coalmine.foundation import InputError
 
 
@@ -92,3 +92,24 @@ def test_impossible_violations_are_refused(factor):
 def test_impossible_numbers_of_canaries_are_refused(canaries):
     with pytest.raises(InputError, match="canaries"):
         reach(canaries)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RandomAllocation(steps_per_epoch=10, epochs=2, noise_multiplier=0.8),
+        FixedBins(steps_per_epoch=10, epochs=3, noise_multiplier=1.5),
+        PoissonSampling(sampling_rate=0.1, steps=20, noise_multiplier=0.8),
+        Gaussian(noise_multiplier=1.3, steps=4),
+    ],
+    ids=lambda mechanism: mechanism.record()["name"],
+)
+def test_simulated_scores_attack_as_well_as_theory_allows_and_no_better(mechanism):
+    """Guessing by the sign of the log-likelihood ratio reaches the certified accuracy within five standard errors."""
+    pool = attack_scores(mechanism, np.random.default_rng(0))
+    assert isinstance(pool, ScorePool)
+    accuracy = (np.mean(pool.members > 0) + np.mean(pool.non_members < 0)) / 2
+    bound = mechanism.accuracy()
+    error = 5 * 0.5 / np.sqrt(2 * pool.members.size)
+    assert bound.lower - error <= accuracy <= bound.upper + error
+    assert np.mean(np.exp(pool.non_members)) == pytest.approx(1, abs=0.2)  # a likelihood ratio has mean 1

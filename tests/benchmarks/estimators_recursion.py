@@ -66,7 +66,7 @@ def _jax_ratio(m: int, ours: float) -> str:
         from jax_privacy.auditing import _epsilon_one_run_fdp  # pyright: ignore[reportMissingImports]
     except ImportError:
         return ""
-    theirs = seconds(lambda: _epsilon_one_run_fdp(m, m, m * 7 // 10, 0.05, 1e-6))
+    theirs = seconds(lambda: _epsilon_one_run_fdp(0.0, m, m, m * 7 // 10, 0.05, 1e-6))
     return f", jax-privacy / ours {theirs / ours:7.1f}" if math.isfinite(theirs) else ""
 
 

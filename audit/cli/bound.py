@@ -1,0 +1,196 @@
+"""coalmine bound: what theory promises of given training parameters."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...foundation import InputError
+from .options import Json, Quiet, print_json, progress
+from .sweep import check_plot, numbers, plot, swept
+
+app = typer.Typer()
+
+SCHEMES = ("random_allocation", "fixed_bins", "poisson", "full_batch")
+
+
+@app.command()
+def bound(
+    noise_multiplier: Annotated[
+        str,
+        typer.Option(help="Noise on the sum of clipped gradients / clipping norm. Number, list or first:last:step."),
+    ],
+    steps_per_epoch: Annotated[str | None, typer.Option(help="Optimiser steps in one epoch. May be swept.")] = None,
+    epochs: Annotated[str, typer.Option(help="Epochs. May be swept.")] = "1",
+    scheme: Annotated[str, typer.Option(help=f"How batches are formed: {', '.join(SCHEMES)}.")] = "random_allocation",
+    sampling_rate: Annotated[str | None, typer.Option(help="poisson: probability of a record in a step.")] = None,
+    steps: Annotated[str | None, typer.Option(help="poisson, full_batch: steps in all.")] = None,
+    delta: Annotated[float, typer.Option(help="For epsilon.")] = 1e-5,
+    false_positive_rate: Annotated[
+        list[float] | None, typer.Option(help="For the true-positive rate; may be repeated. Default 0.001, 0.01, 0.1.")
+    ] = None,
+    width: Annotated[float, typer.Option(help="Width asked of the accuracy interval.")] = 1e-6,
+    plot_file: Annotated[Path | None, typer.Option("--plot", help="Draw the sweep to a .png, .svg or .pdf.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack accuracy, epsilon and TPR at FPR that no attack exceeds: closed form and certified interval.
+
+    Example: coalmine bound --steps-per-epoch 100 --epochs 10 --noise-multiplier 0.5:4:0.1 --plot bound.png
+    """
+    options = _options(scheme, noise_multiplier, steps_per_epoch, epochs, sampling_rate, steps)
+    name = swept(options)
+    check_plot(plot_file, name)
+    rates = false_positive_rate if false_positive_rate else [0.001, 0.01, 0.1]
+    points = (
+        [{key: values[0] for key, values in options.items()} | {name: v} for v in options[name]]
+        if name
+        else [{key: values[0] for key, values in options.items()}]
+    )
+    mechanisms = [_mechanism(scheme, point) for point in points]  # bad input shows before long work
+    results = [
+        describe(mechanism, delta, rates, width)
+        for mechanism in progress(mechanisms, len(mechanisms), "bounds", quiet or len(mechanisms) == 1)
+    ]
+    if plot_file is not None and name is not None:
+        series = {
+            "closed form": [r["accuracy"]["closed_form"] for r in results],
+            "exact, upper end": [r["accuracy"]["upper"] for r in results],
+            "exact, lower end": [r["accuracy"]["lower"] for r in results],
+        }
+        plot(plot_file, name, options[name], series, "attack accuracy")
+    if json:
+        print_json(results[0] if name is None else {"sweep": name, "results": results})
+    else:
+        _show(results, name)
+
+
+def describe(mechanism: Any, delta: float, rates: list[float], width: float) -> dict[str, Any]:
+    """Everything that `bound` says of one mechanism, as plain numbers."""
+    from ..bounds import Interval, closed_form
+
+    accuracy = mechanism.accuracy(width)
+    epsilon = mechanism.epsilon(delta)
+    found = mechanism.true_positive_rate(rates)
+    c = getattr(mechanism, "chi_square", None)
+    result: dict[str, Any] = {
+        "mechanism": mechanism.record(),
+        "adjacency": "add_remove",
+        "accuracy": {"closed_form": float(mechanism.accuracy_bound()), **accuracy.record()},
+        "epsilon": {"delta": delta, **_finite(epsilon.record())},
+        "true_positive_rate": [
+            {
+                "false_positive_rate": rate,
+                "closed_form": None if c is None else closed_form.true_positive_rate_bound(c, rate),
+                **Interval(found.lower[i], found.upper[i]).record(),
+            }
+            for i, rate in enumerate(rates)
+        ],
+    }
+    if mechanism.name == "random_allocation":
+        m, e, sigma = mechanism.steps_per_epoch, mechanism.epochs, mechanism.noise_multiplier
+        result["for_comparison"] = {
+            "one_line_bound": float(closed_form.one_line_bound(m, e, sigma)),
+            "sum_statistic_lower_bound": 0.5 + float(closed_form.sum_statistic_lower_bound(m, e, sigma)) / 2,
+            "gaussian_limit_not_a_bound": 0.5 + float(closed_form.gaussian_limit(m, e, sigma)) / 2,
+        }
+    return result
+
+
+def _finite(ends: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: null, and why."""
+    plain: dict[str, Any] = {key: value if math.isfinite(value) else None for key, value in ends.items()}
+    if None in plain.values():
+        plain["reason"] = "infinite: no finite epsilon holds at this delta"
+    return plain
+
+
+def _options(
+    scheme: str,
+    noise_multiplier: str,
+    steps_per_epoch: str | None,
+    epochs: str,
+    sampling_rate: str | None,
+    steps: str | None,
+) -> dict[str, list[float]]:
+    if scheme not in SCHEMES:
+        raise InputError(f"--scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
+    given = {
+        "steps_per_epoch": steps_per_epoch,
+        "epochs": epochs,
+        "sampling_rate": sampling_rate,
+        "steps": steps,
+        "noise_multiplier": noise_multiplier,
+    }
+    wanted = {
+        "poisson": ("sampling_rate", "steps", "noise_multiplier"),
+        "full_batch": ("steps", "noise_multiplier"),
+    }.get(scheme, ("steps_per_epoch", "epochs", "noise_multiplier"))
+    chosen: dict[str, list[float]] = {}
+    for key in wanted:
+        text = given[key]
+        option = "--" + key.replace("_", "-")
+        if text is None:
+            raise InputError(f"{option} is missing: scheme {scheme} needs {', '.join(wanted)}")
+        chosen[key] = numbers(option, text)
+    stray = [key for key, text in given.items() if text is not None and key not in wanted and key != "epochs"]
+    if stray:
+        raise InputError(
+            f"--{stray[0].replace('_', '-')} has no meaning for scheme {scheme}, which needs {', '.join(wanted)}: "
+            "schemes are not interchangeable"
+        )
+    return chosen
+
+
+def _mechanism(scheme: str, point: dict[str, float]) -> Any:
+    from ..bounds import mechanism_from_record
+
+    return mechanism_from_record({"name": scheme, **point})
+
+
+def _show(results: list[dict[str, Any]], name: str | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if name is not None:
+        table = Table(title="No attack does better (add/remove adjacency)")
+        for column in (name.replace("_", " "), "accuracy: closed form", "exact, lower", "exact, upper", "epsilon ≤"):
+            table.add_column(column, justify="right")
+        for r in results:
+            accuracy, epsilon = r["accuracy"], r["epsilon"]["upper"]
+            table.add_row(
+                f"{r['mechanism'][name]:g}",
+                f"{accuracy['closed_form']:.6f}",
+                f"{accuracy['lower']:.7f}",
+                f"{accuracy['upper']:.7f}",
+                "∞" if epsilon is None else f"{epsilon:.5g}",
+            )
+        console.print(table)
+        return
+    (r,) = results
+    record = ", ".join(f"{key} {value}" for key, value in r["mechanism"].items() if key != "name")
+    table = Table(title=f"{r['mechanism']['name']}: {record}")
+    for column in ("no attack exceeds", "closed form", "exact, lower end", "exact, upper end"):
+        table.add_column(column, justify="right")
+    accuracy, epsilon = r["accuracy"], r["epsilon"]
+    table.add_row("accuracy", f"{accuracy['closed_form']:.7f}", f"{accuracy['lower']:.9f}", f"{accuracy['upper']:.9f}")
+    ends = ["∞" if epsilon[end] is None else f"{epsilon[end]:.6g}" for end in ("lower", "upper")]
+    table.add_row(f"epsilon at delta {epsilon['delta']:g}", "–", *ends)
+    for rate in r["true_positive_rate"]:
+        formula = "–" if rate["closed_form"] is None else f"{rate['closed_form']:.6f}"
+        table.add_row(
+            f"TPR at FPR {rate['false_positive_rate']:g}", formula, f"{rate['lower']:.7f}", f"{rate['upper']:.7f}"
+        )
+    console.print(table)
+    if "for_comparison" in r:
+        other = r["for_comparison"]
+        console.print(
+            f"For comparison: one-line bound {other['one_line_bound']:.7f}; the attack on the sum reaches "
+            f"{other['sum_statistic_lower_bound']:.7f}; Gaussian limit {other['gaussian_limit_not_a_bound']:.7f} "
+            "(not a bound)."
+        )
+    console.print("Add/remove adjacency. The exact value lies between its two ends, whatever the attack.", style="dim")

@@ -1,0 +1,167 @@
+"""coalmine calibrate: the noise for a target, or the epochs for given noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...foundation import InputError
+from .options import Json, Quiet, print_json, progress
+from .sweep import check_plot, numbers, plot, swept
+
+app = typer.Typer()
+
+
+@app.command()
+def calibrate(
+    steps_per_epoch: Annotated[str | None, typer.Option(help="Optimiser steps in one epoch. May be swept.")] = None,
+    epochs: Annotated[str | None, typer.Option(help="Epochs. May be swept.")] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Instead of --epochs: find the largest number of epochs for this noise.")
+    ] = None,
+    accuracy: Annotated[str | None, typer.Option(help="Target: attack accuracy in (0.5, 1). May be swept.")] = None,
+    true_positive_rate: Annotated[str | None, typer.Option(help="Target: TPR at --false-positive-rate.")] = None,
+    false_positive_rate: Annotated[float | None, typer.Option(help="For --true-positive-rate.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Target: epsilon at --delta. May be swept.")] = None,
+    delta: Annotated[float | None, typer.Option(help="For --epsilon.")] = None,
+    scheme: Annotated[str, typer.Option(help="random_allocation, fixed_bins or poisson.")] = "random_allocation",
+    sampling_rate: Annotated[str | None, typer.Option(help="poisson: probability of a record in a step.")] = None,
+    steps: Annotated[str | None, typer.Option(help="poisson: steps in all.")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Relative; default 1e-4 for accuracy, 1e-3 otherwise.")
+    ] = None,
+    plot_file: Annotated[Path | None, typer.Option("--plot", help="Draw the sweep to a .png, .svg or .pdf.")] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """The smallest noise multiplier that meets a target, certified: a little less provably misses it.
+
+    Example: coalmine calibrate --steps-per-epoch 500 --epochs 10 --accuracy 0.55
+    """
+    shape = {
+        "random_allocation": {"steps_per_epoch": steps_per_epoch, "epochs": epochs},
+        "fixed_bins": {"steps_per_epoch": steps_per_epoch, "epochs": epochs},
+        "poisson": {"sampling_rate": sampling_rate, "steps": steps},
+    }.get(scheme)
+    if shape is None:
+        raise InputError(f"--scheme must be random_allocation, fixed_bins or poisson, got {scheme!r}")
+    options: dict[str, list[float]] = {}
+    for key, text in {
+        **shape,
+        "accuracy": accuracy,
+        "true_positive_rate": true_positive_rate,
+        "epsilon": epsilon,
+    }.items():
+        if text is not None:
+            options[key] = numbers("--" + key.replace("_", "-"), text)
+    targets = {"false_positive_rate": false_positive_rate, "delta": delta}
+    if noise_multiplier is not None:
+        _epochs_for_noise(scheme, options, noise_multiplier, targets, json)
+        return
+    missing = [key for key in shape if key not in options]
+    if missing:
+        raise InputError(f"--{missing[0].replace('_', '-')} is missing: scheme {scheme} needs {', '.join(shape)}")
+    name = swept(options)
+    check_plot(plot_file, name)
+    fixed = {key: values[0] for key, values in options.items()}
+    points = [fixed | {name: value} for value in options[name]] if name else [fixed]
+    results = [
+        _one(scheme, list(shape), point, targets, tolerance)
+        for point in progress(points, len(points), "calibration", quiet or len(points) == 1)
+    ]
+    if plot_file is not None and name is not None:
+        series = {
+            "exact": [r["noise_multiplier"] for r in results],
+            "closed form": [r["closed_form_noise_multiplier"] for r in results],
+        }
+        plot(plot_file, name, options[name], series, "noise multiplier")
+    if json:
+        print_json(results[0] if name is None else {"sweep": name, "results": results})
+    else:
+        _show(results, name, scheme)
+
+
+def _one(
+    scheme: str, shape: list[str], point: dict[str, float], targets: dict[str, float | None], tolerance: float | None
+) -> dict[str, Any]:
+    from ..bounds import FixedBins, PoissonSampling, RandomAllocation
+
+    kind: Any = {"random_allocation": RandomAllocation, "fixed_bins": FixedBins, "poisson": PoissonSampling}[scheme]
+    target = {key: value for key, value in point.items() if key not in shape}
+    found = kind.calibrate(*(point[key] for key in shape), **target, **targets, tolerance=tolerance)
+    return {"scheme": scheme, **{key: point[key] for key in shape}, **found.record()}
+
+
+def _epochs_for_noise(
+    scheme: str,
+    options: dict[str, list[float]],
+    noise_multiplier: float,
+    targets: dict[str, float | None],
+    json: bool,
+) -> None:
+    from ..bounds.calibration import largest_epochs, make_target
+
+    if scheme != "random_allocation" or "epochs" in options or "steps_per_epoch" not in options:
+        raise InputError(
+            "--noise-multiplier finds the largest number of epochs of random allocation: give --steps-per-epoch and a "
+            "target, and leave --epochs out"
+        )
+    if swept(options):
+        raise InputError("--noise-multiplier takes one setting at a time: no sweep")
+    fixed = {key: values[0] for key, values in options.items()}
+    steps = fixed.pop("steps_per_epoch")
+    target = make_target(**fixed, **targets)  # pyright: ignore[reportArgumentType]
+    most, meets, misses = largest_epochs(int(steps) if steps == int(steps) else steps, noise_multiplier, target)  # pyright: ignore[reportArgumentType]
+    result = {
+        "scheme": scheme,
+        "steps_per_epoch": steps,
+        "noise_multiplier": noise_multiplier,
+        "target": target.description,
+        "epochs": most,
+        "certificate": meets.record(),
+        "misses": {"epochs": most + 1, **misses.record()},
+        "two_sided": bool(misses.lower > target.limit),
+    }
+    if json:
+        print_json(result)
+        return
+    typer.echo(
+        f"{most} epochs meet the target (at most {float(meets.upper):.8g}); {most + 1} reach at least "
+        f"{float(misses.lower):.8g}."
+    )
+
+
+def _show(results: list[dict[str, Any]], name: str | None, scheme: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Smallest noise multiplier, {scheme} (add/remove adjacency)")
+    head = name or "target"
+    for column in (
+        head.replace("_", " "),
+        "noise multiplier",
+        "certified ≤",
+        "a little less: ≥",
+        "closed form",
+        "saved",
+    ):
+        table.add_column(column, justify="right")
+    for r in results:
+        label = (
+            r["target"].get(name, r.get(name)) if name else " at ".join(f"{k} {v:g}" for k, v in r["target"].items())
+        )
+        formula, saved = r["closed_form_noise_multiplier"], r["noise_saved"]
+        table.add_row(
+            label if isinstance(label, str) else f"{label:g}",
+            f"{r['noise_multiplier']:.6f}",
+            f"{r['certificate']['upper']:.7g}",
+            f"{r['misses']['lower']:.7g}" if r["two_sided"] else "not certified",
+            "–" if formula is None else f"{formula:.6f}",
+            "–" if saved is None else f"{100 * saved:.2f} %",
+        )
+    console = Console()
+    console.print(table)
+    for reason in {r["reason"] for r in results if r["reason"]}:
+        console.print(reason, style="dim")

@@ -7,14 +7,14 @@ S ~ Beta(r + 1, n - r) the tail probability at the cut and g the error rate beyo
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import betainc, betaincinv, log_ndtr, ndtr
 
 from .gaussian_dp import gaussian_epsilon
 from .one_run import check_confidence, check_counts, check_delta
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(400)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _LARGEST_MU = 40.0
 
 
@@ -24,7 +24,8 @@ def exact_tail_p_value(correct: int, guesses: int, canaries: int, mu: float) -> 
     errors = guesses - correct
     if guesses == canaries:
         return float(_binomial_cdf(errors, guesses, ndtr(-mu / 2)))
-    tail = betaincinv(guesses + 1, canaries - guesses, _NODES)
+    nodes, weights = _quadrature()
+    tail = betaincinv(guesses + 1, canaries - guesses, nodes)
     low, high = np.zeros_like(tail), np.full_like(tail, mu / 2 + 40)
     for _ in range(70):
         t = (low + high) / 2
@@ -32,7 +33,7 @@ def exact_tail_p_value(correct: int, guesses: int, canaries: int, mu: float) -> 
         low, high = np.where(above, t, low), np.where(above, high, t)
     t = (low + high) / 2
     wrong, right = log_ndtr(-t - mu / 2), log_ndtr(-t + mu / 2)
-    return float(np.sum(_WEIGHTS * _binomial_cdf(errors, guesses, np.exp(wrong - np.logaddexp(wrong, right)))))
+    return float(np.sum(weights * _binomial_cdf(errors, guesses, np.exp(wrong - np.logaddexp(wrong, right)))))
 
 
 def exact_tail_mu(correct: int, guesses: int, canaries: int, confidence: float = 0.95) -> float:
@@ -59,3 +60,10 @@ def exact_tail_epsilon(correct: int, guesses: int, canaries: int, delta: float, 
 def _binomial_cdf(errors: int, trials: int, rate):
     """P[Bin(trials, rate) <= errors]."""
     return betainc(trials - errors, errors + 1, 1 - np.asarray(rate)) if errors < trials else np.ones_like(rate)
+
+
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre on [0, 1], 400 nodes: dear to make, so made when first used."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    return (nodes + 1) / 2, weights / 2

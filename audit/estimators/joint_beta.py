@@ -8,14 +8,12 @@ and passes the truth in 12 to 23 % of runs where randomised response sits on a c
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import betainc, betaincinv
 
 from .one_run import LARGEST_EPSILON, check_confidence, check_delta
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(240)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
 def joint_beta_epsilon(
@@ -29,7 +27,8 @@ def joint_beta_epsilon(
     """The epsilon whose region has posterior mass 1 - confidence. 0 when even epsilon = 0 has more."""
     check_delta(delta)
     alpha = 1 - check_confidence(confidence)
-    fnr = betaincinv(0.5 + false_negatives, 0.5 + members - false_negatives, _NODES)
+    nodes, weights = _quadrature()
+    fnr = betaincinv(0.5 + false_negatives, 0.5 + members - false_negatives, nodes)
     a, b = 0.5 + false_positives, 0.5 + non_members - false_positives
 
     def mass(epsilon: float) -> float:
@@ -37,7 +36,7 @@ def joint_beta_epsilon(
         low = np.maximum(0.0, np.maximum(1 - delta - grow * fnr, shrink * (1 - delta - fnr)))
         high = np.minimum(1.0, np.minimum(1 + (delta - fnr) * shrink, delta + (1 - fnr) * grow))
         inside = betainc(a, b, np.clip(high, 0, 1)) - betainc(a, b, np.clip(low, 0, 1))
-        return float(np.sum(_WEIGHTS * np.maximum(inside, 0.0)))
+        return float(np.sum(weights * np.maximum(inside, 0.0)))
 
     if mass(0.0) > alpha:
         return 0.0
@@ -46,3 +45,10 @@ def joint_beta_epsilon(
         middle = (low + high) / 2
         low, high = (middle, high) if mass(middle) <= alpha else (low, middle)
     return low
+
+
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre on [0, 1], 240 nodes: dear to make, so made when first used."""
+    nodes, weights = np.polynomial.legendre.leggauss(240)
+    return (nodes + 1) / 2, weights / 2

@@ -248,7 +248,7 @@ def allocation_scores(m, steps, epochs, sigma, seed):
 
 
 def test_a_run_with_half_the_noise_is_rejected_as_often_as_power_predicted():
-    """Claimed noise 1.0, run with 0.5, on the mechanism itself; the honest run is rejected no more than alpha allows."""
+    """Claimed noise 1.0, run with 0.5, on the mechanism itself; the honest run stays within alpha."""
     mechanism = {"name": "random_allocation", "steps_per_epoch": 20, "epochs": 2, "noise_multiplier": 1.0}
     claim, m, repeats = claim_from_json({"mechanism": mechanism}), 200, 200
     predicted = detection_power(m, claim, 2.0, repeats=400)

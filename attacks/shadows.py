@@ -19,7 +19,6 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,18 +145,14 @@ def _run(tasks: list[tuple[Any, ...]], jobs: int, backend: str) -> Iterator[None
         return
     from joblib import Parallel, delayed, parallel_config
 
-    context: AbstractContextManager[Any] = nullcontext()
-    if backend == "dask":
-        context = parallel_config(backend="dask")
-    else:
-        context = parallel_config(backend="loky", inner_max_num_threads=1)
-    with context:
-        try:
-            yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_train_chunk)(*t) for t in tasks)
-        except (ValueError, ImportError) as error:
-            if backend == "dask" and not isinstance(error, InputError):
-                raise InputError(f"backend dask needs a running distributed.Client (extra dask): {error}") from None
-            raise
+    try:
+        with parallel_config(backend="dask") if backend == "dask" else parallel_config("loky", inner_max_num_threads=1):
+            for _ in Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_train_chunk)(*t) for t in tasks):
+                yield
+    except (ValueError, ImportError) as error:
+        if backend == "dask" and not isinstance(error, InputError):
+            raise InputError(f"backend dask needs a running distributed.Client (extra dask): {error}") from None
+        raise
 
 
 def _train_chunk(

@@ -8,7 +8,8 @@ Dropout draws from torch's global generator, which is lent a seed and put back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -41,6 +42,7 @@ def _train(
     model: nn.Module, x: Tensor, y: Tensor, member: np.ndarray, seed: int, settings: TrainingSettings
 ) -> nn.Module:
     model.train()
+    dropout = any(isinstance(m, nn.modules.dropout._DropoutNd | nn.RNNBase) for m in model.modules())
     parameters = [p for p in model.parameters() if p.requires_grad]
     velocity = torch.zeros(sum(p.numel() for p in parameters), device=x.device)
     for epoch in range(settings.epochs):
@@ -52,8 +54,7 @@ def _train(
             inputs = x[rows]
             if settings.augmentation != "none" and len(rows):
                 inputs = flip_shift(inputs, augmentation)
-            with torch.random.fork_rng():
-                torch.manual_seed(int(numpy_stream(seed, f"dropout/{epoch}/{step}").integers(2**63)))
+            with _lent_seed(seed, f"dropout/{epoch}/{step}") if dropout else nullcontext():
                 total = _gradient_sum(model, parameters, inputs, y[rows], settings.clipping_norm)
             if settings.noise_multiplier > 0 and settings.clipping_norm is not None:
                 draw = torch.randn(total.shape, generator=noise, device=total.device, dtype=total.dtype)
@@ -61,6 +62,13 @@ def _train(
             velocity.mul_(settings.momentum).add_(total, alpha=1.0 / settings.divisor)
             _step(parameters, velocity, settings.learning_rate)
     return model.eval()
+
+
+@contextmanager
+def _lent_seed(seed: int, purpose: str) -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(int(numpy_stream(seed, purpose).integers(2**63)))
+        yield
 
 
 def _gradient_sum(

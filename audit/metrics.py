@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .estimators.roc import auc_interval, roc_curve, tpr_at_fpr
+from .estimators.roc import TprAtFpr, auc_interval, positive_predictive_value, roc_curve, tpr_at_fpr
+from .estimators.roc_band import roc_band
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+PRIORS = (0.5, 0.1, 0.01)
 MOST_POINTS = 2000
 BINS = 40
 
@@ -18,6 +20,7 @@ def roc_section(scores: np.ndarray, members: np.ndarray, confidence: float, vali
     curve = roc_curve(scores, members)
     keep = _thinned(curve.false_positive_rate.size)
     points = [tpr_at_fpr(scores, members, rate, confidence) for rate in FALSE_POSITIVE_RATES]
+    band = roc_band(scores, members, confidence)
     return {
         "false_positive_rate": curve.false_positive_rate[keep].tolist(),
         "true_positive_rate": curve.true_positive_rate[keep].tolist(),
@@ -36,10 +39,30 @@ def roc_section(scores: np.ndarray, members: np.ndarray, confidence: float, vali
                 "fn": point.fn,
                 "tn": point.tn,
                 "refused": point.refused,
+                "positive_predictive_value": _predictive_values(point),
             }
             for point in points
         ],
+        "band": {
+            "false_positive_rate": band.false_positive_rate.tolist(),
+            "lower": band.lower.tolist(),
+            "upper": band.upper.tolist(),
+            "confidence": confidence,
+            "class": validity,
+            "note": "simultaneous: the true curve lies in the band everywhere at once, if scores are independent",
+        },
     }
+
+
+def _predictive_values(point: TprAtFpr) -> list[dict[str, float | None]] | None:
+    """How sure a "member" is at this threshold, if a share `prior` of the candidates are members."""
+    if point.true_positive_rate is None:
+        return None
+    realised = point.fp / (point.fp + point.tn)
+    return [
+        {"prior": prior, "value": positive_predictive_value(point.true_positive_rate, realised, prior)}
+        for prior in PRIORS
+    ]
 
 
 def histogram(scores: np.ndarray, members: np.ndarray) -> dict[str, Any]:

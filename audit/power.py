@@ -27,7 +27,7 @@ from .estimators.guess_rules import (
     tally_p_value,
 )
 from .estimators.guesses import guess_grid
-from .estimators.rates import clopper_pearson
+from .estimators.rates import binomial_tail, clopper_pearson
 from .simulated_scores import attack_scores
 
 FEWEST_CANARIES = 20
@@ -42,6 +42,7 @@ class Reach:
     largest_reportable_epsilon: float
     smallest_reportable_p_value: float | None
     can_reject: bool | None
+    smallest_rejecting_accuracy: float | None  # of all guesses, one run; None where no accuracy rejects
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,12 @@ def reach(
     counts = perfect_tally(rule or GuessRule(), canaries, alpha)
     epsilon = tally_epsilon(counts, delta, confidence).value
     if claim is None:
-        return Reach(canaries, epsilon, None, None)
+        return Reach(canaries, epsilon, None, None, None)
     p_value = tally_p_value(counts, _target(claim), alpha).value
-    return Reach(canaries, epsilon, p_value, p_value < alpha)
+    everything = Tally(canaries, np.array([canaries]), np.array([canaries]))
+    critical = int(critical_counts(_target(claim), everything, alpha)[0])
+    accuracy = critical / canaries if critical <= canaries else None
+    return Reach(canaries, epsilon, p_value, p_value < alpha, accuracy)
 
 
 def perfect_tally(rule: GuessRule, canaries: int, alpha: float) -> Tally:
@@ -161,6 +165,29 @@ def canaries_needed(
         else:
             low = middle
     return best
+
+
+def trainings_needed(
+    claim: Claim, factor: float, power: float = 0.8, alpha: float = 0.05, most: int = 1_000_000
+) -> int | None:
+    """Independent trainings, one canary each, whose accuracy detects the violation (class C); None beyond `most`.
+
+    Exact binomial: the smallest power of two times 1, 1.25, 1.5 or 1.75 whose test against the claim's accuracy bound
+    has the power at the violated mechanism's accuracy.
+    """
+    claimed = float(claim.mechanism.accuracy().upper)
+    ran = violated(claim, factor)
+    pair = epsilon_delta_of(ran)
+    reached = float(ran.accuracy_bound()) if pair else float(ran.accuracy().lower)
+    if reached <= claimed:
+        return None
+    sizes = sorted({int(2**k * step) for k in range(3, 20) for step in (1, 1.25, 1.5, 1.75)})
+    for trainings in (size for size in sizes if size <= most):
+        counts = np.arange(trainings + 1)
+        rejecting = np.flatnonzero(binomial_tail(counts, trainings, claimed) < alpha)
+        if rejecting.size and binomial_tail(rejecting[0], trainings, reached) >= power:
+            return trainings
+    return None
 
 
 def candidate_sizes(most: int) -> list[int]:

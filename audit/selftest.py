@@ -58,10 +58,10 @@ def _middle_counts(scores: Any, members: Any) -> tuple[int, int, int, int]:
     ordered = order_guesses(scores, members)
     high, low = (ordered.defined + 1) // 2, ordered.defined // 2
     n1 = int(np.sum(members))
-    n0 = ordered.canaries - n1
-    missing = ordered.canaries - ordered.defined
-    false_positives = min(n0, high - int(ordered.right_high[high]) + missing)
-    return false_positives, n0, min(n1, low - int(ordered.right_low[low]) + missing), n1
+    undefined, inside = np.isnan(scores), np.asarray(members, bool)
+    false_positives = high - int(ordered.right_high[high]) + int((undefined & ~inside).sum())
+    false_negatives = low - int(ordered.right_low[low]) + int((undefined & inside).sum())
+    return false_positives, ordered.canaries - n1, false_negatives, n1
 
 
 def _rates(scores: Any, members: Any, delta: float = 0.0, confidence: float = 0.95) -> float:

@@ -34,6 +34,7 @@ from .estimators.guesses import count_ties, guess_by_sign, order_guesses
 from .estimators.mann_whitney import mann_whitney_p_value
 from .estimators.noise_bound import noise_multiplier_upper_bound
 from .estimators.rates import clopper_pearson
+from .estimators.roc import auc, auc_interval, best_balanced_accuracy, roc_curve
 from .membership import MEMBERSHIPS, member_count_remark
 from .metrics import histogram, roc_section
 
@@ -129,7 +130,7 @@ def audit(
             estimates.append(bound)
     if membership == "random_split":
         estimates.append(_no_leakage_estimate(scores, members, settings))
-    estimates.append(_auc_estimate(scores, members, membership, settings))
+    estimates += _metric_estimates(scores, members, membership, settings)
 
     verdict = _verdict(claim, judged, p_value, power, settings)
     guessed = counts.guesses.size - 1 if decisive is None else decisive
@@ -188,8 +189,6 @@ def _each(settings: AuditSettings) -> float:
 
 def check_sign(scores: np.ndarray, members: np.ndarray) -> None:
     if mann_whitney_p_value(scores, members, "less") < WRONG_SIGN_P_VALUE:
-        from .estimators.roc import auc
-
         raise InputError(
             f"members score lower than non-members (AUC {auc(scores, members):.3f}): wrong sign? A higher score must "
             "mean member. Negate the scores with --sign flip, which counts as a second look, or say --sign keep if "
@@ -277,8 +276,8 @@ def _verdict_text(
         if bound["value"] == 0:
             return f"No claim was given, and these guesses prove no epsilon above 0. {CAVEAT}"
         return (
-            f"No claim was given. With confidence {bound['confidence']:g}, training is not ({bound['value']:.4g}, "
-            f"{settings.delta:g})-DP for any smaller epsilon. {CAVEAT}"
+            f"No claim was given. With confidence {bound['confidence']:g}, training is not (epsilon, "
+            f"{settings.delta:g})-DP for any epsilon below {bound['value']:.4g}. {CAVEAT}"
         )
     pointer = (
         "Flags that are not fair coins bound nothing: metrics only, not a bound. For a bound, draw fair coins for "
@@ -317,15 +316,10 @@ def _epsilon_estimate(value: float, settings: AuditSettings) -> dict[str, Any]:
 
 
 def _rates_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> dict[str, Any]:
-    ordered = order_guesses(scores, members)
-    high, low = (ordered.defined + 1) // 2, ordered.defined // 2
-    false_positives = high - int(ordered.right_high[high])
-    false_negatives = low - int(ordered.right_low[low])
-    missing = scores.size - ordered.defined  # undefined scores count as errors of both kinds
+    false_positives, false_negatives = _errors_at_the_middle(scores, members)
     n1 = int(members.sum())
-    n0 = int(members.size - n1)
     value = clopper_pearson_epsilon(
-        min(n0, false_positives + missing), n0, min(n1, false_negatives + missing), n1, settings.delta, _each(settings)
+        false_positives, int(members.size - n1), false_negatives, n1, settings.delta, _each(settings)
     )
     return _estimate(
         "clopper_pearson_rates",
@@ -375,22 +369,61 @@ def _no_leakage_estimate(scores: np.ndarray, members: np.ndarray, settings: Audi
     return _estimate("no_leakage", "p_value", p_value, None, "none", None, None, note)
 
 
-def _auc_estimate(scores: np.ndarray, members: np.ndarray, membership: str, settings: AuditSettings) -> dict[str, Any]:
-    from .estimators.roc import auc, auc_interval
-
+def _metric_estimates(
+    scores: np.ndarray, members: np.ndarray, membership: str, settings: AuditSettings
+) -> list[dict[str, Any]]:
+    """AUC and balanced accuracies; class C at most."""
     area, n1 = auc(scores, members), int(members.sum())
-    interval = auc_interval(area, n1, members.size - n1, settings.confidence)
-    unknown = membership == "unknown"
-    note = "ties count one half; the interval takes scores to be independent across canaries"
-    return _estimate(
-        "auc",
-        "auc",
-        area,
-        list(interval),
-        "none" if unknown else "C",
-        settings.confidence,
-        None,
-        note + ("; not a bound" if unknown else ""),
+    n0 = int(members.size - n1)
+    validity, doubt = ("none", "; not a bound") if membership == "unknown" else ("C", "")
+    false_positives, false_negatives = _errors_at_the_middle(scores, members)
+    rates = (1 - false_negatives / n1, 1 - false_positives / n0)
+    # Each rate at half of the error: the mean of both limits then holds at the whole.
+    each = 1 - (1 - settings.confidence) / 2
+    limits = (clopper_pearson(n1 - false_negatives, n1, each), clopper_pearson(n0 - false_positives, n0, each))
+    independent = "the interval takes scores to be independent across canaries" + doubt
+    return [
+        _estimate(
+            "auc",
+            "auc",
+            area,
+            list(auc_interval(area, n1, n0, settings.confidence)),
+            validity,
+            settings.confidence,
+            None,
+            "ties count one half; " + independent,
+        ),
+        _estimate(
+            "balanced_accuracy",
+            "balanced_accuracy",
+            sum(rates) / 2,
+            [float(limits[0][0] + limits[1][0]) / 2, float(limits[0][1] + limits[1][1]) / 2],
+            validity,
+            settings.confidence,
+            None,
+            "upper half of the scores guessed member; " + independent,
+        ),
+        _estimate(
+            "best_balanced_accuracy",
+            "balanced_accuracy",
+            best_balanced_accuracy(roc_curve(scores, members)),
+            None,
+            "none",
+            None,
+            None,
+            "threshold chosen on these labels: too high on average, not a bound",
+        ),
+    ]
+
+
+def _errors_at_the_middle(scores: np.ndarray, members: np.ndarray) -> tuple[int, int]:
+    """(false positives, false negatives), upper half guessed member; an undefined score is an error of either kind."""
+    ordered = order_guesses(scores, members)
+    high, low = (ordered.defined + 1) // 2, ordered.defined // 2
+    undefined = np.isnan(scores)
+    return (
+        high - int(ordered.right_high[high]) + int((undefined & ~members).sum()),
+        low - int(ordered.right_low[low]) + int((undefined & members).sum()),
     )
 
 

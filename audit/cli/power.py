@@ -59,7 +59,7 @@ def power(
 
     Example: coalmine power --canaries 1000 --epsilon 3 --delta 1e-5 --violation 2
     """
-    from ..power import canaries_needed, detection_power, reach
+    from ..power import canaries_needed, detection_power, reach, trainings_needed
 
     claimed = claim_from_options(
         claim=claim,
@@ -86,6 +86,7 @@ def power(
             "largest_reportable_epsilon": found.largest_reportable_epsilon,
             "smallest_reportable_p_value": found.smallest_reportable_p_value,
             "can_reject": found.can_reject,
+            "smallest_rejecting_accuracy": found.smallest_rejecting_accuracy,
         }
     if violation is not None and claimed is not None:
         result["violation"] = {"factor": violation, "repeats": repeats, "target_power": target_power}
@@ -97,6 +98,7 @@ def power(
             "canaries_needed": None if needed is None else needed.canaries,
             "canaries_needed_power": None if needed is None else needed.power,
             "searched_up_to": most,
+            "independent_trainings_needed": trainings_needed(claimed, violation, target_power, alpha),
         }
     if json:
         print_json(result)
@@ -119,6 +121,10 @@ def _lines(result: dict[str, Any]) -> list[str]:
             f"The smallest p-value they can report against the claim is {p_value:.3g}: the claim "
             + ("can be rejected." if result["can_reject"] else "can never be rejected. This audit would have no power.")
         )
+    if result.get("smallest_rejecting_accuracy") is not None:
+        lines.append(
+            f"With every canary guessed in one run, accuracy {result['smallest_rejecting_accuracy']:.4g} rejects it."
+        )
     if "violation" in result:
         violation = result["violation"]
         if "power" in violation:
@@ -137,4 +143,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
                 f"Power {violation['target_power']:g} needs about {violation['canaries_needed']} canaries "
                 f"(power {violation['canaries_needed_power']:.3g} there); a weaker attack needs more."
             )
+        trainings = violation["independent_trainings_needed"]
+        if trainings is not None:
+            lines.append(f"Instead, about {trainings} independent trainings with one canary each would do (class C).")
     return lines

@@ -13,6 +13,7 @@ from coalmine.audit.power import (
     candidate_sizes,
     detection_power,
     reach,
+    trainings_needed,
     violated,
 )
 from coalmine.audit.simulated_scores import ScorePool, attack_scores, draw_scores
@@ -75,6 +76,25 @@ def test_every_rule_has_a_power(rule):
     claim = Claim(EpsilonDelta(0.3, 1e-6))
     assert 0.3 < detection_power(200, claim, 8.0, rule, repeats=10).power <= 1
     assert reach(200, claim, rule).can_reject
+
+
+def test_independent_trainings_are_counted_exactly():
+    """Claimed accuracy 0.6915 (mu = 1), run with 0.8413 (mu = 2): the binomial test of 64 trainings has power 0.8."""
+    from scipy.stats import binom
+
+    claim = Claim(Gaussian(noise_multiplier=1.0))
+    n = trainings_needed(claim, 2.0)
+    critical = int(binom.ppf(0.95, n, ndtr(0.5))) + 1
+    assert binom.sf(critical - 1, n, ndtr(1.0)) >= 0.8
+    assert binom.sf(int(binom.ppf(0.95, n // 2, ndtr(0.5))), n // 2, ndtr(1.0)) < 0.8
+    assert trainings_needed(claim, 1.0) is None
+
+
+def test_the_accuracy_that_rejects_in_one_run():
+    """Gaussian mu = 1, 1,000 canaries: 0.927 of all guesses, in one run of unknown dependence."""
+    found = reach(1000, Claim(Gaussian(noise_multiplier=1.0)))
+    assert found.smallest_rejecting_accuracy == pytest.approx(0.927, abs=1e-3)
+    assert reach(100, Claim(Gaussian(noise_multiplier=0.5))).smallest_rejecting_accuracy is None
 
 
 def test_a_violated_claim():

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 
 from coalmine.audit.bounds import EpsilonDelta, Gaussian, RandomAllocation
 from coalmine.audit.claims import Claim, check_claim_against_run, claim_from_json
@@ -83,6 +84,21 @@ def test_every_number_carries_its_class():
         for e in result["estimates"]
     )
     assert result["roc"]["class"] == "C"
+
+
+def test_metrics_come_with_intervals_counts_and_a_band():
+    scores, members = gaussian_scores(4000, 1.0)
+    result = audit(scores, members)
+    point = result["roc"]["tpr_at_fpr"][-1]
+    assert point["tp"] + point["fn"] == members.sum() and point["fp"] / (~members).sum() <= 0.1
+    assert [row["prior"] for row in point["positive_predictive_value"]] == [0.5, 0.1, 0.01]
+    band = result["roc"]["band"]
+    true = ndtr(ndtri(np.array(band["false_positive_rate"])) + 1)
+    assert np.all((band["lower"] <= true) & (true <= band["upper"]))
+    found = {e["name"]: e for e in result["estimates"]}
+    assert found["balanced_accuracy"]["interval"][0] < ndtr(0.5) < found["balanced_accuracy"]["interval"][1]
+    assert found["best_balanced_accuracy"]["class"] == "none"
+    assert found["best_balanced_accuracy"]["value"] >= found["balanced_accuracy"]["value"]
 
 
 def test_the_noise_bound_covers_the_noise_that_ran():

@@ -34,6 +34,12 @@ class Claim:
         if self.membership not in MEMBERSHIPS:
             raise InputError(f"membership {self.membership!r} is not known: choose one of {', '.join(MEMBERSHIPS)}")
 
+        if self.adjacency != "add_remove" and set(self.record) != {"epsilon", "delta"}:
+            raise InputError(
+                f"adjacency {self.adjacency!r} with mechanism {self.record.get('name')}: its bounds hold for "
+                "add_remove (replacing a record moves the clipped sum twice as far); claim a bare epsilon instead"
+            )
+
     @property
     def record(self) -> dict[str, Any]:
         return dict(self.mechanism.record())
@@ -58,6 +64,8 @@ def claim_from_json(content: Any, what: str = "claim") -> Claim:
         mechanism = {"epsilon": content["epsilon"], "delta": content.get("delta", 0.0)}
     if not isinstance(mechanism, dict):
         raise InputError(f'{what} needs \'mechanism\', an object such as {{"epsilon": 8, "delta": 1e-5}}')
+    if not isinstance(mechanism.get("name"), str | None):
+        raise InputError(f"{what}: the name of the mechanism must be text, got {mechanism['name']!r}")
     for name in ("adjacency", "membership"):
         if not isinstance(content.get(name, ""), str):
             raise InputError(f"{what}: {name} must be text, got {content[name]!r}")

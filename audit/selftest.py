@@ -210,6 +210,11 @@ def _run(
         except ValueError:
             refused += 1
             continue
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"the estimator failed on {scenario.name!r} (a refusal is a ValueError): {reason}"
+            ) from error
         undefined += math.isnan(bound)
         bounds.append(bound)
     # A bound that is not a number says nothing that could be right: it counts as above the truth.

@@ -140,7 +140,7 @@ def audit(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "claim": None if claim is None else _claim_section(claim, membership, settings.delta),
         "run": run,
-        "threat_model": _threat_model(threat_model),
+        "threat_model": _threat_model(threat_model, claim),
         "counts": {
             "canaries": int(scores.size),
             "members": int(members.sum()),
@@ -476,13 +476,13 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _threat_model(given: dict[str, Any] | None) -> dict[str, Any]:
+def _threat_model(given: dict[str, Any] | None, claim: Claim | None) -> dict[str, Any]:
     threat_model: dict[str, Any] = {
         "access": "black_box",
         "score": None,
         "views": 1,
         "canary_kind": "example",
         "canary_method": None,
-        "insertion": "add_remove",
+        "insertion": "add_remove" if claim is None else claim.adjacency,
     }
     return threat_model | (given or {})

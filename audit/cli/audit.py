@@ -80,6 +80,7 @@ def audit(
     canary_method: Annotated[
         str | None, typer.Option("--canary-method", help="How the canaries were made, for the record.")
     ] = None,
+    canary_kind: Annotated[str, typer.Option("--canary-kind", help="example or gradient, for the record.")] = "example",
     label: Annotated[str, typer.Option("--label", help="A name for this audit in reports.")] = "",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write audit.json here.")] = None,
     fail_on_rejection: Annotated[
@@ -109,6 +110,8 @@ def audit(
     )
     if access not in ("black_box", "white_box"):
         raise InputError(f"--access {access!r} is not known: choose black_box or white_box")
+    if canary_kind not in ("example", "gradient"):
+        raise InputError(f"--canary-kind {canary_kind!r} is not known: choose example or gradient")
     claimed = claim_from_options(
         claim=claim,
         mechanism=mechanism,
@@ -137,6 +140,7 @@ def audit(
             "access": access,
             "score": score_name,
             "views": read.views,
+            "canary_kind": canary_kind,
             "canary_method": canary_method,
         },
         label=label,

@@ -1,5 +1,6 @@
 """The input contract: ids, duplicates, undefined and infinite scores, views, members; and whatever bytes are given."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -137,6 +138,15 @@ def test_coins_files_that_are_none_are_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match="coins"):
         load_coins(path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=80) | st.text(alphabet='{}[]"member:01, ', max_size=60).map(str.encode))
+def test_any_coins_file_is_read_or_refused(tmp_path, content):
+    path = tmp_path / "coins.json"
+    path.write_bytes(content)
+    with contextlib.suppress(InputError):
+        assert load_coins(path).member.size >= 2
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])

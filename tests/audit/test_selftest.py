@@ -31,7 +31,7 @@ def best_threshold(scores, members, delta, confidence):
     guesses = np.arange(4, scores.size, 3)
     correct = order_guesses(scores, members).correct(guesses)
     limit = clopper_pearson_lower(correct, guesses, confidence)
-    return max(0.0, float(np.max(np.log(limit) - np.log1p(-limit))))
+    return max(0.0, float(np.log(limit.max()) - np.log1p(-limit.max())))
 
 
 def test_a_threshold_chosen_on_the_labels_fails():
@@ -81,6 +81,11 @@ def test_nan_is_no_bound_and_refusing_everything_is_no_estimator():
         raise ValueError("no")
 
     assert "Gaussian 1" in failed(refuses, repeats=3)
+
+
+def test_a_crash_is_told_with_its_scenario():
+    with pytest.raises(InputError, match=r"'no signal'.*KeyError"):
+        selftest(lambda scores, members, delta, confidence: {}["x"], canaries=50, repeats=1)
 
 
 def test_the_truth_of_each_world():

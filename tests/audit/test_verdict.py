@@ -1,9 +1,12 @@
 """The audit: verdicts, what membership allows, multiplicity, and the shape of audit.json."""
 
+import contextlib
 import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from coalmine.audit.bounds import EpsilonDelta, Gaussian, RandomAllocation
@@ -233,6 +236,49 @@ def test_a_full_batch_run_confirms_a_gaussian_claim():
 def test_claims_that_are_none_are_refused(content):
     with pytest.raises(InputError):
         claim_from_json(content)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+mechanisms = st.fixed_dictionaries(
+    {"name": st.sampled_from(["random_allocation", "fixed_bins", "poisson", "full_batch"]) | json_values},
+    optional={name: json_values for name in (*ALLOCATION, "sampling_rate", "steps") if name != "name"},
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    json_values
+    | st.fixed_dictionaries({"mechanism": mechanisms | json_values}, optional={"adjacency": json_values})
+    | st.fixed_dictionaries({"epsilon": json_values}, optional={"delta": json_values})
+)
+def test_any_json_is_a_claim_or_refused(content):
+    try:
+        claim = claim_from_json(content)
+    except InputError:
+        return
+    assert claim.to_json()["mechanism"] == claim.record
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {"mechanism": mechanisms}, optional=dict.fromkeys(("epochs_done", "divisor", "finished"), json_values)
+    )
+)
+def test_any_run_record_fits_or_is_refused(run):
+    with contextlib.suppress(InputError):
+        check_claim_against_run(claim_from_json({"mechanism": ALLOCATION}), run)
+
+
+def test_replacing_a_record_is_no_claim_of_a_mechanism():
+    with pytest.raises(InputError, match="add_remove"):
+        claim_from_json({"mechanism": ALLOCATION, "adjacency": "replace_one"})
+    result = audit(*gaussian_scores(200, 1.0), claim_from_json({"epsilon": 1, "adjacency": "replace_one"}))
+    assert result["threat_model"]["insertion"] == "replace_one"
 
 
 def test_bare_epsilon_at_the_top_is_a_claim():

@@ -20,6 +20,7 @@ import numpy as np
 from .. import __version__
 from ..foundation import InputError
 from .carlini2021 import lira_carlini2021
+from .centre import regressed
 from .moments import Moments, checked_shadows, side_moments
 from .result import (
     MISSING_VALUES,
@@ -42,12 +43,13 @@ def lira(
     target_phi: Any,
     mode: str = "online",
     variance: str = "shrunk",
-    centre: str = "mean",
+    centre: str | None = None,
     variant: str | None = None,
 ) -> AttackScores:
     """LiRA scores (n,). shadow_phi (S, n, views) or (S, n); keep (S, n) bool, who trained whom; target_phi (n, views).
 
-    mode: see the module. variance: per_example, pooled, shrunk or fixed_raw (`spread`). centre: mean or median.
+    mode: see the module. variance: per_example, pooled, shrunk or fixed_raw (`spread`). centre: mean, median or
+    regressed (`centre`: the IN centre drawn towards the line on the OUT centre; for online and shrunk, its default).
     variant "carlini2021" reproduces the published code with its faults (`carlini2021`); centre does not apply to it.
     Status: an example without a value on a needed side has no score (too_few_in, too_few_out); with a single value,
     constant values (zero_variance) or values left out (missing_values) it has one and is flagged.
@@ -61,8 +63,13 @@ def lira(
         raise InputError(f"variant must be carlini2021 or left out, got {variant!r}")
     values, mask, target = checked_shadows(shadow_phi, keep, target_phi)
     online = mode == "online"
-    outside = side_moments(values, ~mask, centre)
-    inside = side_moments(values, mask, centre) if online else None
+    if centre is None:
+        centre = "regressed" if online and variance == "shrunk" else "mean"
+    if centre == "regressed" and not (online and variance == "shrunk"):
+        raise InputError("centre regressed goes with mode online and variance shrunk: use mean or median")
+    of_side = "mean" if centre == "regressed" else centre
+    outside = side_moments(values, ~mask, of_side)
+    inside = side_moments(values, mask, of_side) if online else None
     status, defined = _status(outside, inside, target)
 
     out = _side(outside, status, variance, "out")
@@ -70,6 +77,8 @@ def lira(
     with np.errstate(invalid="ignore", over="ignore"):
         if inside is not None:
             within = _side(inside, status, variance, "in")
+            if centre == "regressed":
+                within = regressed(inside, outside, within, out, status == "ok")
             fitted["in"] = within.fitted
             per_view = within.log_density(target) - out.log_density(target)
             if variance == "shrunk":

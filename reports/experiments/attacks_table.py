@@ -53,6 +53,7 @@ def of_rmia(a: ShadowArrays, t: int) -> AttackScores:
 ATTACKS: dict[str, Attack] = {
     "LiRA online, per example": of_lira("online", "per_example"),
     "LiRA online, pooled": of_lira("online", "pooled"),
+    "LiRA online, shrunk, plain centre": of_lira("online", "shrunk", "mean"),
     "LiRA online, shrunk": of_lira("online", "shrunk"),
     "LiRA online, 2021 code": of_lira("online", "per_example", variant="carlini2021"),
     "LiRA online, 2021 code, fixed": of_lira("online", "fixed_raw", variant="carlini2021"),
@@ -162,6 +163,10 @@ def main() -> None:
         print(table(frame, metric, scale) + "\n")
     print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, per example", 64)) + "\n")
     print(comparison(frame, ("LiRA online, pooled", 8), ("LiRA online, per example", 64)) + "\n")
+    print(comparison(frame, ("LiRA online, shrunk", 16), ("LiRA online, per example", 64)) + "\n")
+    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, 2021 code", 64)) + "\n")
+    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, 2021 code, fixed", 64)) + "\n")
+    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, shrunk, plain centre", 8)) + "\n")
     print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, pooled", 8)) + "\n")
     print(comparison(frame, ("LiRA online, shrunk", 64), ("LiRA online, pooled", 64)) + "\n")
     print(comparison(frame, ("BASE online", 8), ("LiRA online, shrunk", 8)))

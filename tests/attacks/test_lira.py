@@ -268,6 +268,40 @@ def test_two_shadows_of_every_example_are_enough_and_fewer_are_named():
         lira(shadow, one_each, target)
 
 
+def few_shadow_design(n: int, shadows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """IN centre = 5 + 0.3 OUT centre + noise, spreads that differ between examples; the last model is the target."""
+    random = np.random.default_rng(seed)
+    out = random.normal(2, 3, n)
+    inside = 5 + 0.3 * out + random.normal(0, 1, n)
+    keep = random.random((shadows + 1, n)) < 0.5
+    spread = 2 * np.sqrt(8 / random.chisquare(8, n))
+    values = np.where(keep, inside, out) + spread * random.normal(size=keep.shape)
+    return values[:-1, :, None], keep[:-1], values[-1, :, None], keep[-1]
+
+
+def test_the_regressed_centre_finds_the_line_and_helps_at_few_shadows():
+    from coalmine.audit.estimators.roc import auc
+
+    gains = []
+    for seed in range(6):
+        shadow, keep, target, member = few_shadow_design(4000, 8, seed)
+        drawn, plain = lira(shadow, keep, target), lira(shadow, keep, target, centre="mean")
+        fitted = drawn.details["fitted"]["in"]
+        assert drawn.details["centre"] == "regressed" and 0.1 < fitted["centre_slope"] < 0.4
+        gains.append(auc(drawn.scores, member) - auc(plain.scores, member))
+    assert np.mean(gains) > 0.005 and min(gains) > 0
+    shadow, keep, target, _ = few_shadow_design(500, 400, 0)  # with many shadows the example's own mean takes over
+    many, plain = lira(shadow, keep, target).scores, lira(shadow, keep, target, centre="mean").scores
+    assert np.corrcoef(many, plain)[0, 1] > 0.999
+
+
+def test_the_regressed_centre_needs_enough_examples():
+    shadow, keep, target, _ = few_shadow_design(25, 16, 0)
+    np.testing.assert_array_equal(lira(shadow, keep, target).scores, lira(shadow, keep, target, centre="mean").scores)
+    with pytest.raises(InputError, match="regressed"):
+        lira(shadow, keep, target, "offline", centre="regressed")
+
+
 # -- moments, multivariate, input ------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,184 @@
+"""The entries of `estimates` in audit.json: a value, its interval, its validity class, and what it means.
+
+Bounds are one-sided at the confidence of the settings, their error divided by the number of looks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .audit_settings import AuditSettings
+from .claims import Claim
+from .estimators.clopper_pearson import clopper_pearson_epsilon
+from .estimators.guess_rules import Tally, tally_log_p_value
+from .estimators.guesses import order_guesses
+from .estimators.mann_whitney import mann_whitney_p_value
+from .estimators.noise_bound import noise_multiplier_upper_bound
+from .estimators.rates import clopper_pearson
+from .estimators.roc import auc, auc_interval, best_balanced_accuracy, roc_curve
+
+
+def accuracy_estimate(accuracy: tuple[int, int], membership: str, settings: AuditSettings) -> dict[str, Any]:
+    low, high = clopper_pearson(*accuracy, settings.confidence)
+    known = membership != "unknown"
+    note = "every canary guessed; the interval takes errors to be independent across canaries"
+    return _estimate(
+        "attack_accuracy",
+        "attack_accuracy",
+        accuracy[0] / accuracy[1],
+        [float(low), float(high)],
+        "C" if known else "none",
+        settings.confidence,
+        None,
+        note if known else note + "; not a bound",
+    )
+
+
+def epsilon_estimate(value: float, settings: AuditSettings) -> dict[str, Any]:
+    return _estimate(
+        f"one_run_{settings.guess_rule.name}",
+        "epsilon",
+        value,
+        None,
+        "A",
+        settings.confidence,
+        settings.delta,
+        "lower bound, one-sided; needs fair coins only",
+    )
+
+
+def rates_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> dict[str, Any]:
+    false_positives, false_negatives = _errors_at_the_middle(scores, members)
+    n1 = int(members.sum())
+    value = clopper_pearson_epsilon(
+        false_positives, int(members.size - n1), false_negatives, n1, settings.delta, settings.confidence_each
+    )
+    return _estimate(
+        "clopper_pearson_rates",
+        "epsilon",
+        value,
+        None,
+        "C",
+        settings.confidence,
+        settings.delta,
+        "lower bound, one-sided, upper half guessed member; needs errors that are independent across canaries",
+    )
+
+
+def p_value_estimate(p_value: float, p_class: str, settings: AuditSettings) -> dict[str, Any]:
+    notes = {
+        "A": "one run against the claimed (epsilon, delta); needs fair coins only",
+        "B": "one run against the claimed mechanism's certified trade-off curve; needs fair coins only",
+        "C": "guesses against the claim's accuracy bound; needs errors that are independent across canaries",
+    }
+    return _estimate("claim_p_value", "p_value", p_value, None, p_class, None, None, notes[p_class])
+
+
+def noise_estimate(claim: Claim, counts: Tally, settings: AuditSettings) -> dict[str, Any] | None:
+    """The inversion of class B, inside the claimed family: leaked as if the noise multiplier were at most s."""
+    record = claim.record
+    if "noise_multiplier" not in record:
+        return None
+    error = (1 - settings.confidence) / settings.total_looks
+    with_noise = type(claim.mechanism)
+    others = {key: value for key, value in record.items() if key not in ("name", "noise_multiplier")}
+
+    def log_p_value(noise_multiplier: float) -> float:
+        return tally_log_p_value(counts, with_noise(**others, noise_multiplier=noise_multiplier))
+
+    value = noise_multiplier_upper_bound(log_p_value, math.log(error), float(record["noise_multiplier"]))
+    note = "upper bound, one-sided: the run leaked as if the noise multiplier were at most this; inside the family"
+    if value is None:
+        note = "no noise multiplier up to 64 times the claimed one is excluded"
+    return _estimate("noise_multiplier", "noise_multiplier", value, None, "B", settings.confidence, None, note)
+
+
+def no_leakage_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> dict[str, Any]:
+    p_value = min(1.0, settings.total_looks * mann_whitney_p_value(scores, members))
+    note = (
+        'Mann-Whitney p-value of "scores tell nothing of membership"; valid under a random split, no bound on epsilon'
+    )
+    return _estimate("no_leakage", "p_value", p_value, None, "none", None, None, note)
+
+
+def metric_estimates(
+    scores: np.ndarray, members: np.ndarray, membership: str, settings: AuditSettings
+) -> list[dict[str, Any]]:
+    """AUC and balanced accuracies; class C at most."""
+    area, n1 = auc(scores, members), int(members.sum())
+    n0 = int(members.size - n1)
+    validity, doubt = ("none", "; not a bound") if membership == "unknown" else ("C", "")
+    false_positives, false_negatives = _errors_at_the_middle(scores, members)
+    rates = (1 - false_negatives / n1, 1 - false_positives / n0)
+    # Each rate at half of the error: the mean of both limits then holds at the whole.
+    each = 1 - (1 - settings.confidence) / 2
+    limits = (clopper_pearson(n1 - false_negatives, n1, each), clopper_pearson(n0 - false_positives, n0, each))
+    independent = "the interval takes scores to be independent across canaries" + doubt
+    return [
+        _estimate(
+            "auc",
+            "auc",
+            area,
+            list(auc_interval(area, n1, n0, settings.confidence)),
+            validity,
+            settings.confidence,
+            None,
+            "ties count one half; " + independent,
+        ),
+        _estimate(
+            "balanced_accuracy",
+            "balanced_accuracy",
+            sum(rates) / 2,
+            [float(limits[0][0] + limits[1][0]) / 2, float(limits[0][1] + limits[1][1]) / 2],
+            validity,
+            settings.confidence,
+            None,
+            "upper half of the scores guessed member; " + independent,
+        ),
+        _estimate(
+            "best_balanced_accuracy",
+            "balanced_accuracy",
+            best_balanced_accuracy(roc_curve(scores, members)),
+            None,
+            "none",
+            None,
+            None,
+            "threshold chosen on these labels: too high on average, not a bound",
+        ),
+    ]
+
+
+def _errors_at_the_middle(scores: np.ndarray, members: np.ndarray) -> tuple[int, int]:
+    """(false positives, false negatives), upper half guessed member; an undefined score is an error of either kind."""
+    ordered = order_guesses(scores, members)
+    high, low = (ordered.defined + 1) // 2, ordered.defined // 2
+    undefined = np.isnan(scores)
+    return (
+        high - int(ordered.right_high[high]) + int((undefined & ~members).sum()),
+        low - int(ordered.right_low[low]) + int((undefined & members).sum()),
+    )
+
+
+def _estimate(
+    name: str,
+    quantity: str,
+    value: float | None,
+    interval: list[float] | None,
+    validity: str,
+    confidence: float | None,
+    delta: float | None,
+    note: str,
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "quantity": quantity,
+        "value": value,
+        "interval": interval,
+        "class": validity,
+        "confidence": confidence,
+        "delta": delta,
+        "note": note,
+    }

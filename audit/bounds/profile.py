@@ -141,13 +141,13 @@ class Side:
         loss = -np.expm1(np.minimum(epsilon - self.step * law.points(tail), 0.0))
         value = float((loss * law.mass[tail]).sum()) * (1 + pairwise_sum_error(len(loss)))
         value += float(law.mass[tail].sum()) * self._exponent_error(epsilon, law)
-        doubt = law.doubt(loss, value, math.floor(epsilon / self.step), sloped=True)
+        doubt = law.doubt(loss, value, math.floor(min(epsilon / self.step, 2.0**50)), sloped=True)
         slope = math.exp(min(epsilon, 700.0)) if self.slack.clip_sloped else 1.0
         allowances = self.slack.missing + law.missing + self.slack.zero + self.slack.base + 2 * self.slack.mean
         return min(1.0, value + doubt + allowances + slope * self.slack.clip)
 
     def delta_lower(self, epsilon: float) -> float:
-        threshold = math.floor(epsilon / self.step) + 1
+        threshold = math.floor(min(epsilon / self.step, 2.0**50)) + 1
         gain, pay = self.gain, self.pay
         tail = gain.right_of(threshold)
         gained = float(gain.mass[tail].sum())

@@ -39,7 +39,7 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
                 f"mechanism needs a name (one of {', '.join(_FIELDS)}) or epsilon and delta, got {sorted(record)}"
             )
         return EpsilonDelta(record["epsilon"], record.get("delta", 0.0))
-    if name in _NO_BOUND:
+    if isinstance(name, str) and name in _NO_BOUND:
         raise InputError(f"mechanism {name!r}: {_NO_BOUND[name]}")
     if not isinstance(name, str) or name not in _FIELDS:
         raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, got {name!r}")

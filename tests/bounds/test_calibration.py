@@ -1,0 +1,90 @@
+"""Calibration: the certificate holds on both sides, and the published savings."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from coalmine.audit.bounds import FixedBins, PoissonSampling, RandomAllocation
+from coalmine.audit.bounds.calibration import largest_epochs, make_target
+from coalmine.foundation import InputError
+
+DATA = Path(__file__).parents[1] / "data" / "bounds"
+
+# σ exact and the noise it saves over the closed form, accuracy 0.55
+NINE = {
+    (100, 10): 1.426215,
+    (100, 20): 1.907073,
+    (100, 40): 2.610518,
+    (250, 10): 1.024495,
+    (250, 20): 1.309428,
+    (250, 40): 1.732809,
+    (500, 10): 0.834432,
+    (500, 20): 1.025964,
+    (500, 40): 1.310146,
+}
+
+
+@pytest.mark.parametrize(("cell", "sigma"), NINE.items(), ids=str)
+def test_the_nine_published_noise_multipliers(cell, sigma):
+    found = RandomAllocation.calibrate(*cell, accuracy=0.55)
+    assert found.two_sided and found.certificate.upper <= 0.55 < found.misses.lower
+    # exact σ lies between the two, and the published one is rounded up to 1e-6
+    assert found.noise_multiplier * (1 - found.tolerance) < sigma
+    assert found.noise_multiplier > sigma - 1e-6
+    assert 0.1300 <= found.noise_saved <= 0.2015
+
+
+@pytest.mark.slow
+def test_savings_of_the_reference_file():
+    with open(DATA / "sigma_values.csv", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found = RandomAllocation.calibrate(int(row["M"]), int(row["E"]), accuracy=float(row["target_acc"]))
+            assert 100 * found.noise_saved == pytest.approx(float(row["less_noise_pct"]), abs=0.02)
+
+
+def test_epsilon_and_true_positive_rate_targets():
+    found = RandomAllocation.calibrate(100, 10, epsilon=1.0, delta=1e-5)
+    assert found.two_sided and found.certificate.upper <= 1.0 < found.misses.lower
+    assert found.closed_form_noise_multiplier is None and found.noise_saved is None
+    found = RandomAllocation.calibrate(100, 10, true_positive_rate=0.02, false_positive_rate=0.01)
+    assert found.two_sided and found.certificate.upper <= 0.02 < found.misses.lower
+    assert found.noise_multiplier < found.closed_form_noise_multiplier
+
+
+def test_other_mechanisms_are_calibrated_too():
+    poisson = PoissonSampling.calibrate(0.01, 1000, epsilon=2.0, delta=1e-5)
+    assert poisson.two_sided and poisson.certificate.upper <= 2.0
+    bins = FixedBins.calibrate(100, 4, accuracy=0.55)
+    fresh = RandomAllocation.calibrate(100, 1, accuracy=0.55)
+    assert bins.noise_multiplier == pytest.approx(2 * fresh.noise_multiplier, rel=3e-4)
+    one_step = RandomAllocation.calibrate(1, 1, accuracy=0.55)
+    assert one_step.noise_multiplier == pytest.approx(3.978948, rel=2e-4)
+
+
+def test_largest_number_of_epochs_is_the_inverse():
+    target = make_target(accuracy=0.55)
+    most, meets, misses = largest_epochs(500, 0.8345, target)
+    assert most == 10 and meets.upper <= 0.55 < misses.lower
+
+
+def test_bad_targets_are_refused():
+    for bad in (0.5, 1.0, 1.2, 0.3, float("nan")):
+        with pytest.raises(InputError, match="accuracy"):
+            make_target(accuracy=bad)
+    for arguments, word in (
+        ({}, "exactly one"),
+        ({"accuracy": 0.6, "epsilon": 1.0, "delta": 1e-5}, "exactly one"),
+        ({"epsilon": 1.0}, "delta"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"epsilon": 1.0, "delta": 0.0}, "delta"),
+        ({"epsilon": -1.0, "delta": 1e-5}, "epsilon"),
+        ({"true_positive_rate": 0.1}, "false_positive_rate"),
+        ({"true_positive_rate": 0.1, "false_positive_rate": 0.2}, "true_positive_rate"),
+    ):
+        with pytest.raises(InputError, match=word):
+            make_target(**arguments)
+    with pytest.raises(InputError, match="even one epoch"):
+        largest_epochs(100, 0.1, make_target(accuracy=0.55))
+    with pytest.raises(InputError, match="tolerance"):
+        RandomAllocation.calibrate(100, 1, accuracy=0.6, tolerance=0.9)

@@ -1,0 +1,118 @@
+"""Gaussian and bare (ε, δ), records, and the guard against mixing."""
+
+import math
+import subprocess
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+
+from coalmine.audit.bounds import (
+    EpsilonDelta,
+    FixedBins,
+    Gaussian,
+    PoissonSampling,
+    RandomAllocation,
+    mechanism_from_record,
+)
+from coalmine.audit.bounds.guard import check_adjacency, check_same_scheme, replace_one_total_variation_bound
+from coalmine.foundation import InputError
+
+ALL = [
+    RandomAllocation(100, 10, 1.5),
+    FixedBins(100, 10, 4.0),
+    PoissonSampling(0.01, 1000, 1.5),
+    Gaussian(5.0, 3),
+    EpsilonDelta(1.0, 1e-5),
+]
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=lambda m: m.name)
+def test_every_mechanism_answers_every_question(mechanism):
+    assert mechanism_from_record(mechanism.record()) == mechanism
+    accuracy = mechanism.accuracy()
+    assert 0.5 <= accuracy.lower <= accuracy.upper <= mechanism.accuracy_bound() + 1e-9
+    assert mechanism.epsilon(1e-5).upper >= 0
+    assert 0 <= mechanism.delta(0.5).upper <= 1
+    rates = mechanism.true_positive_rate([0.01, 0.1])
+    assert np.all(np.asarray(rates.upper) >= [0.01, 0.1])
+    assert 0 <= mechanism.trade_off_curve()(0.2) <= 0.8
+    with pytest.raises(InputError, match="direction"):
+        mechanism.epsilon(1e-5, "sideways")
+    with pytest.raises(InputError, match="epsilon"):
+        mechanism.delta(-1.0)
+
+
+def test_gaussian_known_values():
+    # Balle and Wang: δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)
+    found = Gaussian(1.0).delta(1.0)
+    with mpmath.workdps(40):
+        exact = float(mpmath.ncdf(-0.5) - mpmath.e * mpmath.ncdf(-1.5))
+    assert found.lower <= exact <= found.upper
+    assert found.width < 1e-13
+    epsilon = Gaussian(2.0, 4).epsilon(float(found.upper))
+    assert epsilon.midpoint == pytest.approx(1.0, abs=1e-6)
+    assert Gaussian(1.0).epsilon(0).upper == math.inf
+    assert Gaussian(1.0).true_positive_rate(0.5).midpoint == pytest.approx(0.8413447460685429)
+
+
+def test_epsilon_delta_is_the_worst_mechanism_of_its_kind():
+    worst = EpsilonDelta(math.log(3), 0.0)
+    assert worst.accuracy_bound() == pytest.approx(0.75)
+    assert worst.delta(0.0).upper == pytest.approx(0.5)  # randomised response: TV = (e^ε − 1)/(e^ε + 1)
+    assert worst.epsilon(0.5).upper == pytest.approx(0.0, abs=1e-12)
+    assert EpsilonDelta(1.0, 1e-3).epsilon(1e-5).upper == math.inf  # says nothing below its own δ
+    assert EpsilonDelta(1.0, 1e-3).epsilon(1e-3).upper == pytest.approx(1.0)
+    tv = 2 * EpsilonDelta(1.0, 1e-3).accuracy_bound() - 1
+    assert EpsilonDelta(1.0, 1e-3).delta(0.0).upper == pytest.approx(tv)
+
+
+@pytest.mark.parametrize(
+    ("record", "word"),
+    [
+        ({"name": "fixed_size"}, "no known upper bound"),
+        ({"name": "none"}, "no noise"),
+        ({"name": "lattice"}, "must be one of"),
+        ({"name": ["random_allocation"]}, "must be one of"),
+        ({"name": "random_allocation", "epochs": 3}, "is missing"),
+        ({"name": "random_allocation", "steps_per_epoch": "x", "epochs": 3, "noise_multiplier": 1}, "steps_per_epoch"),
+        ({"delta": 1e-5}, "needs a name"),
+        ([], "must be an object"),
+        ({"epsilon": 1.0, "delta": 2}, "delta"),
+        ({"name": "poisson", "sampling_rate": 0, "steps": 3, "noise_multiplier": 1}, "sampling_rate"),
+    ],
+)
+def test_bad_records_are_refused_by_name(record, word):
+    with pytest.raises(InputError, match=word):
+        mechanism_from_record(record)
+
+
+def test_schemes_do_not_mix():
+    claim = RandomAllocation(100, 10, 1.5)
+    check_same_scheme(claim, RandomAllocation(100, 10, 1.5).record())
+    check_same_scheme(EpsilonDelta(1.0, 1e-5), {"name": "none"})
+    with pytest.raises(InputError, match="fresh step"):
+        check_same_scheme(claim, FixedBins(100, 10, 1.5))
+    with pytest.raises(InputError, match="does not carry over"):
+        check_same_scheme(PoissonSampling(0.01, 1000, 1.5), claim.record())
+    with pytest.raises(InputError, match=r"noise_multiplier 1.5 \(run: 1.2\)"):
+        check_same_scheme(claim, RandomAllocation(100, 10, 1.2))
+
+
+def test_adjacency_is_stated_or_refused():
+    check_adjacency("add_remove")
+    with pytest.raises(InputError, match="twice"):
+        check_adjacency("replace_one")
+    with pytest.raises(InputError, match="add_remove"):
+        check_adjacency("neighbours")
+    assert replace_one_total_variation_bound(0.1) == 0.2 and replace_one_total_variation_bound(0.7) == 1.0
+
+
+def test_importing_the_bounds_is_light():
+    code = (
+        "import sys, coalmine.audit.bounds; "
+        "print([m for m in ('torch', 'pandas', 'matplotlib', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,117 @@
+"""`coalmine bound` as a user runs it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from coalmine.audit.cli import main
+
+
+def run(capsys, *arguments):
+    """(exit code, stdout, stderr)"""
+    code = 0
+    try:
+        main(list(arguments))
+    except SystemExit as stop:
+        code = stop.code or 0
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_json_of_one_setting_holds_the_promised_keys(capsys):
+    code, out, _ = run(
+        capsys, "bound", "--steps-per-epoch", "100", "--epochs", "1", "--noise-multiplier", "1", "--json"
+    )
+    found = json.loads(out)
+    assert code == 0
+    assert found["accuracy"]["closed_form"] == pytest.approx(0.5327708, abs=5e-8)
+    assert found["accuracy"]["lower"] <= 0.5257081772 <= found["accuracy"]["upper"]
+    assert found["epsilon"]["delta"] == 1e-5 and found["epsilon"]["lower"] <= found["epsilon"]["upper"]
+    assert [r["false_positive_rate"] for r in found["true_positive_rate"]] == [0.001, 0.01, 0.1]
+    assert found["mechanism"] == {
+        "name": "random_allocation",
+        "steps_per_epoch": 100,
+        "epochs": 1,
+        "noise_multiplier": 1.0,
+    }
+    for rate in found["true_positive_rate"]:
+        assert rate["lower"] <= rate["upper"] <= rate["closed_form"]
+
+
+def test_it_runs_as_a_program_without_importing_torch():
+    program = (
+        "import sys\nfrom coalmine.audit.cli import main\n"
+        "try:\n    main(['bound', '--steps-per-epoch', '100', '--noise-multiplier', '1', '--json'])\n"
+        "except SystemExit:\n    pass\nprint('torch' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip().endswith("False")
+    assert json.loads(done.stdout)["accuracy"]["upper"] < 0.53
+
+
+def test_table_for_people(capsys):
+    code, out, _ = run(capsys, "bound", "--steps-per-epoch", "100", "--epochs", "10", "--noise-multiplier", "2")
+    assert code == 0
+    assert "accuracy" in out and "closed form" in out and "not a bound" in out
+
+
+def test_sweep_and_plot(capsys, tmp_path):
+    file = tmp_path / "bound.png"
+    code, out, _ = run(
+        capsys,
+        *("bound", "--steps-per-epoch", "50", "--epochs", "2", "--noise-multiplier", "1:2:0.5"),
+        *("--plot", str(file), "--json", "--quiet"),
+    )
+    found = json.loads(out)
+    assert code == 0 and found["sweep"] == "noise_multiplier"
+    assert [r["mechanism"]["noise_multiplier"] for r in found["results"]] == [1.0, 1.5, 2.0]
+    uppers = [r["accuracy"]["upper"] for r in found["results"]]
+    assert uppers == sorted(uppers, reverse=True)
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--scheme", "poisson", "--sampling-rate", "0.01", "--steps", "100"),
+        ("--scheme", "fixed_bins", "--steps-per-epoch", "100", "--epochs", "4"),
+        ("--scheme", "full_batch", "--steps", "4"),
+    ],
+)
+def test_other_schemes(capsys, arguments):
+    code, out, _ = run(capsys, "bound", *arguments, "--noise-multiplier", "3", "--json")
+    assert code == 0 and json.loads(out)["mechanism"]["name"] == arguments[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--steps-per-epoch", "100", "--noise-multiplier", "0"), "no privacy"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "-1"), "noise_multiplier"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "nan"), "noise_multiplier"),
+        (("--steps-per-epoch", "0", "--noise-multiplier", "1"), "steps_per_epoch"),
+        (("--steps-per-epoch", "100", "--epochs", "1.5", "--noise-multiplier", "1"), "epochs"),
+        (("--noise-multiplier", "1"), "--steps-per-epoch"),
+        (("--steps-per-epoch", "x", "--noise-multiplier", "1"), "--steps-per-epoch"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "2:1:0.1"), "--noise-multiplier"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "1:2:0"), "--noise-multiplier"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "0:9:0.0001"), "larger step"),
+        (("--steps-per-epoch", "100,200", "--noise-multiplier", "1,2"), "sweep one"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--delta", "1"), "delta"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--plot", "a.png"), "needs a sweep"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "1,2", "--plot", "a.gif"), ".png"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--scheme", "shuffle"), "--scheme"),
+        (("--scheme", "poisson", "--steps-per-epoch", "9", "--noise-multiplier", "1"), "--sampling-rate"),
+        (
+            ("--sampling-rate", "0.1", "--steps-per-epoch", "9", "--noise-multiplier", "1"),
+            "not interchangeable",
+        ),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--false-positive-rate", "2"), "false_positive_rate"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, words):
+    code, out, err = run(capsys, "bound", *arguments)
+    assert code == 2 and out == ""
+    assert words in err and err.count("\n") == 1 and err.startswith("error: ")

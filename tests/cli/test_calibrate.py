@@ -1,0 +1,78 @@
+"""`coalmine calibrate` as a user runs it."""
+
+import json
+
+import pytest
+
+from coalmine.audit.cli import main
+
+
+def run(capsys, *arguments):
+    code = 0
+    try:
+        main(list(arguments))
+    except SystemExit as stop:
+        code = stop.code or 0
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_accuracy_target_is_certified_on_both_sides(capsys):
+    code, out, _ = run(
+        capsys, "calibrate", "--steps-per-epoch", "100", "--epochs", "10", "--accuracy", "0.55", "--json"
+    )
+    found = json.loads(out)
+    assert code == 0 and found["two_sided"]
+    assert found["certificate"]["upper"] <= 0.55 < found["misses"]["lower"]
+    assert found["misses"]["noise_multiplier"] < 1.426215 < found["noise_multiplier"] * 1.0001
+    assert found["noise_saved"] == pytest.approx(0.17891, abs=3e-4)
+
+
+def test_sweep_over_the_target_draws_and_prints(capsys, tmp_path):
+    file = tmp_path / "noise.svg"
+    code, out, _ = run(
+        capsys,
+        *("calibrate", "--steps-per-epoch", "50", "--epochs", "2", "--accuracy", "0.55:0.65:0.05"),
+        *("--tolerance", "1e-2", "--plot", str(file), "--quiet"),
+    )
+    assert code == 0 and "noise" in out and file.read_text().lstrip().startswith("<?xml")
+
+
+def test_largest_number_of_epochs(capsys):
+    code, out, _ = run(
+        capsys, "calibrate", "--steps-per-epoch", "100", "--noise-multiplier", "2", "--accuracy", "0.55", "--json"
+    )
+    found = json.loads(out)
+    assert code == 0 and found["two_sided"]
+    assert found["certificate"]["upper"] <= 0.55 < found["misses"]["lower"]
+    assert found["misses"]["epochs"] == found["epochs"] + 1
+
+
+def test_poisson_with_epsilon(capsys):
+    code, out, _ = run(
+        capsys,
+        *("calibrate", "--scheme", "poisson", "--sampling-rate", "0.01", "--steps", "500"),
+        *("--epsilon", "2", "--delta", "1e-5", "--json"),
+    )
+    assert code == 0 and json.loads(out)["certificate"]["upper"] <= 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--steps-per-epoch", "100", "--epochs", "10"), "exactly one"),
+        (("--steps-per-epoch", "100", "--epochs", "10", "--accuracy", "1"), "accuracy"),
+        (("--steps-per-epoch", "100", "--epochs", "10", "--accuracy", "0.4"), "accuracy"),
+        (("--steps-per-epoch", "100", "--epochs", "10", "--epsilon", "1"), "delta"),
+        (("--steps-per-epoch", "100", "--epochs", "10", "--epsilon", "1", "--delta", "1"), "delta"),
+        (("--steps-per-epoch", "100", "--accuracy", "0.6"), "--epochs"),
+        (("--steps-per-epoch", "100", "--epochs", "2.5", "--accuracy", "0.6"), "epochs"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "0.2", "--accuracy", "0.55"), "even one epoch"),
+        (("--scheme", "shuffle", "--accuracy", "0.6"), "--scheme"),
+        (("--noise-multiplier", "1", "--epochs", "3", "--accuracy", "0.6"), "leave --epochs out"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, words):
+    code, out, err = run(capsys, "calibrate", *arguments)
+    assert code == 2 and out == ""
+    assert words in err and err.count("\n") == 1

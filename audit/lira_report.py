@@ -202,5 +202,5 @@ def _log_p(phi: np.ndarray) -> np.ndarray:
     return log_expit(phi[..., 0].astype(np.float64))
 
 
-def _numbers(values: np.ndarray | None) -> list[float] | None:
-    return None if values is None else [float(v) for v in values]
+def _numbers(values: np.ndarray | None) -> list[float | None] | None:
+    return None if values is None else [float(v) if np.isfinite(v) else None for v in values]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -144,3 +146,9 @@ def test_loss_and_one_run_mark_the_bad_row_and_leave_the_others():
     assert loss(target[:, 0]).scores[0] == -np.log1p(np.exp(-1.0))
     with pytest.raises(InputError, match="one shape"):
         one_run(target, reference[:, :1])
+
+
+def test_scores_from_arrays_need_neither_torch_nor_sklearn():
+    code = "import sys, coalmine.attacks; print([m for m in ('torch', 'sklearn', 'pandas') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

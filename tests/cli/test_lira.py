@@ -109,6 +109,17 @@ def test_spans_of_a_cluster_then_the_attack(capsys, tmp_path, small_data):
         assert path.read_bytes() == (tmp_path / "run" / "shadows" / path.name).read_bytes()
 
 
+def test_dp_sgd_shadows_with_augmentation_and_views(capsys, tmp_path, small_data):
+    code, out, err = run(
+        capsys, "--data", small_data, "--shadows", 4, *RECIPE, "--clipping-norm", 1, "--noise-multiplier", 1,
+        "--augmentation", "flip_shift", "--views", 2, "--output", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0, err
+    record = json.loads((tmp_path / "run" / "lira.json").read_text())
+    assert record["views"] == 2 and record["origin"]["settings"]["noise_multiplier"] == 1
+    assert "2 view(s)" in out
+
+
 def test_a_trained_run_is_attacked_with_shadows_like_itself(capsys, tmp_path, small_data):
     """A model trained before any coins: metrics, and the text says that they are no bound."""
     assert (

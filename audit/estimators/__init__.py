@@ -22,6 +22,7 @@ from .gaussian_mu import gaussian_mu, gaussian_mu_epsilon
 from .grid import grid_epsilon, grid_gaussian_epsilon, grid_mu, grid_p_value
 from .guess_rules import GuessRule, Tally, tally, tally_epsilon, tally_p_value
 from .guesses import guess_by_sign, guess_grid, order_guesses
+from .independent_runs import OverDispersion, combine_p_values, over_dispersion
 from .jeffreys import jeffreys_epsilon
 from .joint_beta import joint_beta_epsilon
 from .mann_whitney import mann_whitney_p_value
@@ -37,10 +38,13 @@ from .roc import (
     roc_curve,
     tpr_at_fpr,
 )
+from .roc_band import RocBand, roc_band
 
 __all__ = [
     "GuessRule",
+    "OverDispersion",
     "Roc",
+    "RocBand",
     "Tally",
     "TprAtFpr",
     "accuracy_epsilon",
@@ -56,6 +60,7 @@ __all__ = [
     "clopper_pearson_epsilon",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
+    "combine_p_values",
     "exact_tail_epsilon",
     "exact_tail_mu",
     "exact_tail_p_value",
@@ -81,7 +86,9 @@ __all__ = [
     "one_run_epsilon",
     "one_run_p_value",
     "order_guesses",
+    "over_dispersion",
     "positive_predictive_value",
+    "roc_band",
     "roc_curve",
     "tally",
     "tally_epsilon",

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...foundation import InputError, numpy_stream
+from .calibrated import calibrated_epsilon_of_counts, calibrated_p_value_of_counts
 from .class_a import class_a_epsilons, class_a_p_values
 from .f_dp import f_dp_p_values
 from .guesses import TIE_SEED, guess_by_sign, guess_grid, order_guesses
@@ -101,8 +102,6 @@ def tally(rule: GuessRule, scores: ArrayLike, members: ArrayLike, alpha: float =
 def tally_epsilon(counts: Tally, delta: float, confidence: float) -> Finding:
     """Class A: lower bound on epsilon at delta."""
     if counts.calibrated:
-        from .calibrated import calibrated_epsilon_of_counts
-
         return Finding(
             *calibrated_epsilon_of_counts(counts.correct, counts.guesses, counts.canaries, delta, confidence)
         )
@@ -115,8 +114,6 @@ def tally_p_value(counts: Tally, claim: Any, alpha: float = 0.05) -> Finding:
     """The p-value of a claim, corrected for the number of guess counts. Class A for (epsilon, delta), else B."""
     pair = epsilon_delta_of(claim)
     if pair is not None and counts.calibrated:
-        from .calibrated import calibrated_p_value_of_counts
-
         return Finding(*calibrated_p_value_of_counts(*pair, counts.correct, counts.guesses, counts.canaries))
     values = _single_p_values(claim, counts.correct, counts, alpha)
     best = int(np.argmin(values))

@@ -74,8 +74,8 @@ def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longe
 
     One transform of each law, one complex power, one inverse transform of each result, all of length n. Results are
     kept on windows outside which at most `tail` lies (Chernoff). Sums are formed modulo n, so that what lies outside
-    a window is added somewhere inside it: `tail` is part of the error. A result lacks at most 3·`tail` of the first
-    law's total: ends of the laws, and what lies outside the window. Errors of `base` are not carried on: that is left
+    a window is added somewhere inside it: `tail` is part of the error. A result lacks at most 3·`tail`
+    (1e-6 more for rounding): ends of the laws, and what lies outside the window; times max(1, base total)^copies. Errors of `base` are not carried on: that is left
     to the caller, who knows the functional. Raises MemoryLimit where n would exceed `longest`.
     """
     if copies == 0:
@@ -137,7 +137,7 @@ def _product(
     begin = (low - first.start - copies * base.start) % length
     mass = np.concatenate((mass[begin : begin + count], mass[: max(0, begin + count - length)]))
     np.maximum(mass, 0.0, out=mass)  # the exact masses are not negative, so this brings each nearer
-    return Measure(low, mass, two * two, tail * first_one * (1 + 1e-6))
+    return Measure(low, mass, two * two, tail * (1 + 1e-6))
 
 
 def _complex_power(spectrum: Spectrum, copies: int) -> Spectrum:
@@ -171,7 +171,7 @@ def _shortened(measure: Measure, tail: float) -> Measure:
 
 
 def _window(first: Measure, base: Measure, copies: int, tail: float) -> tuple[int, int]:
-    """[low, high) outside which the sum has at most `tail` of the total mass.
+    """[low, high) outside which the sum has at most mass `tail`.
 
     Chernoff: P(sum ≥ B) ≤ e^{−θB} E e^{θ first} (E e^{θ base})^copies for every θ > 0, so
     B = (ln of the product + ln(2/tail))/θ will do. The best θ is sought on a histogram, the bound taken on the law
@@ -185,7 +185,7 @@ def _window(first: Measure, base: Measure, copies: int, tail: float) -> tuple[in
 
 
 def _reach(first: Array, base: Array, copies: int, tail: float) -> int:
-    """An offset that the sum of offsets (each from 0) exceeds with probability below `tail` of the total mass."""
+    """An offset beyond which the sum of offsets (each from 0) has mass below `tail`."""
     coarse_first, coarse_base = _histogram(first), _histogram(base)
 
     def bound(log_theta: float, first_law: tuple[Array, Array], base_law: tuple[Array, Array]) -> float:

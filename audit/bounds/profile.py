@@ -41,7 +41,7 @@ class ComposedMeasure:
         self.epoch, self.copies, self.step = epoch, copies, step
         self.measure = power(epoch, copies, tail, longest)
         # what the window of the composition lacks; a single copy is taken as it is
-        self.missing = 3 * tail * max(1.0, epoch.total) ** copies if copies > 1 else 0.0
+        self.missing = 3.01 * tail * max(1.0, epoch.total) ** copies if copies > 1 else 0.0
 
     @property
     def mass(self) -> Array:
@@ -70,7 +70,7 @@ class ComposedMeasure:
         if self.copies == 1:
             return found
         epoch, copies = self.epoch, self.copies
-        second_order = copies * epoch.error * (copies * epoch.error + self.error)
+        second_order = copies * epoch.error * (copies * epoch.error + self.error + self.missing)
         spread = self._shifted_spread(threshold, sloped) + epoch.rest
         return found + copies * (spread + 2 * epoch.relative * value) + second_order
 
@@ -91,12 +91,14 @@ class ComposedMeasure:
 
         The E-th epoch is at or above its median m with probability 0.49 or more, and then E epochs are above
         threshold − j + m whenever E − 1 are above threshold − j. So W(j) ≤ V(threshold − j + m)/0.49, V the functional
-        of all E epochs at another threshold. Near its own size j = m this is V itself. W(j) ≤ 1 as well.
+        of all E epochs at another threshold. Near j = m this is V itself.
+        W(j) is at most the total as well. Errors of V are of second order: see `doubt`.
         """
         table = self._tails[1 if sloped else 0]
         thresholds = threshold - np.arange(self.epoch.start, self.epoch.end) + self._median - self.measure.start
         inside = np.clip(thresholds, 0, len(table))  # left of the whole law: all of it; right of it: nothing
-        values = np.minimum(np.append(table, 0.0)[inside] / 0.49, 1.0 + self.error)
+        most = max(1.0, self.measure.total) + self.error + self.missing
+        values = np.minimum(np.append(table, 0.0)[inside] / 0.49, most)
         return self.epoch.spread(values * values)
 
 

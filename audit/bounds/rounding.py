@@ -3,7 +3,8 @@
 Assumptions, each checked against 40-digit arithmetic in the tests:
 (a) IEEE double arithmetic, round to nearest; complex products and sums by the ordinary formulas (a fused
     multiply-add only lessens the error);
-(b) scipy.special.ndtr(z) has relative error at most (16 + 4z²)u for z ≤ 0, log at most 2u;
+(b) scipy.special.ndtr(z) has relative error at most (16 + 4z²)u for z ≤ 0, numpy's log,
+    exp, expm1 and log1p at most 4u;
 (c) numpy's and scipy's FFT of a length n = 2^l is a product of radix-2^k butterflies (pocketfft's algorithm), whose
     twiddle factors have error at most 8u. pocketfft multiplies two table entries: each has an argument x·(π/4n) of
     at most π/4 with two roundings (error ≤ 1.6u), a sine and a cosine (≤ 1u), and the product adds √5 u:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtr
 
-from ..foundation import InputError, read_json
+from ..foundation import InputError, read_json, sha256_of_file
 from .scores_input import CanaryScores, _some
 
 MEMBERSHIPS = ("coins", "random_split", "unknown")
@@ -41,6 +42,21 @@ def load_coins(path: str | Path) -> CoinsFile:
         raise InputError(f"{what} holds {len(member)} coins: at least 2 are needed")
     digest = content.get("canaries_sha256")
     return CoinsFile(np.array(member, dtype=bool), digest if isinstance(digest, str) else None)
+
+
+def check_coins_against_run(path: str | Path, run: dict[str, Any]) -> None:
+    """Refuse coins that are not those of the run: other canaries, or not the file that was committed to."""
+    drawn, ran = load_coins(path).canaries_sha256, run.get("canaries_sha256")
+    if drawn and ran and drawn != ran:
+        raise InputError(
+            f"the coins are for canaries {drawn[:12]}…, the run used canaries {str(ran)[:12]}…: these do not belong "
+            "together"
+        )
+    commitment = run.get("commitment")
+    if isinstance(commitment, str) and commitment != sha256_of_file(path):
+        raise InputError(
+            f"coins file {str(path)!r} is not, byte for byte, the one that the run committed to ({commitment[:12]}…)"
+        )
 
 
 def join(scores: CanaryScores, coins: CoinsFile | None, membership: str) -> tuple[np.ndarray, np.ndarray]:

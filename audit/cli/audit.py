@@ -47,12 +47,13 @@ def audit(
         Path | None, typer.Option("--run", help="run.json: what was run; a claim must not contradict it.")
     ] = None,
     guess_rule: Annotated[
-        str, typer.Option("--guess-rule", help="grid, fixed, all, sign, split or calibrated; fixed before coins open.")
-    ] = "grid",
+        str | None,
+        typer.Option("--guess-rule", help="grid (default), fixed, all, sign, split, calibrated; before coins open."),
+    ] = None,
     guesses: Annotated[
         str | None,
         typer.Option(
-            "--guesses", help='With --guess-rule fixed: "100" (half each way) or "60,40" (member, non-member).'
+            "--guesses", help='A number fixed in advance: "100" (half each way) or "60,40" (member, non-member).'
         ),
     ] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the estimates, one-sided for bounds.")] = 0.95,
@@ -94,7 +95,7 @@ def audit(
     Example: coalmine audit --scores scores.csv --coins coins.json --claim claim.json --output runs/x/audit.json
     """
     from ..claims import load_run
-    from ..membership import join, load_coins
+    from ..membership import check_coins_against_run, join, load_coins
     from ..scores_input import load_scores
     from ..verdict import AuditSettings
     from ..verdict import audit as judge
@@ -128,7 +129,8 @@ def audit(
     coins_file = load_coins(coins) if coins is not None else None
     read = load_scores(scores, infinite)
     values, members = join(read, coins_file, declared)
-    _check_same_canaries(coins_file, run_record)
+    if coins is not None and run_record is not None:
+        check_coins_against_run(coins, run_record)
     result = judge(
         values,
         members,
@@ -158,18 +160,18 @@ def audit(
         raise typer.Exit(1)
 
 
-def guess_rule_from_options(name: str, guesses: str | None) -> Any:
-    """`--guess-rule fixed --guesses 100` or `--guesses 60,40`. Errors: InputError."""
+def guess_rule_from_options(name: str | None, guesses: str | None) -> Any:
+    """The grid, unless a rule is named; `--guesses 100` or `60,40` alone is the rule fixed. Errors: InputError."""
     from ..estimators.guess_rules import GuessRule
 
     if guesses is None:
-        return GuessRule(name)
+        return GuessRule(name or "grid")
     parts = guesses.split(",")
     if not 1 <= len(parts) <= 2 or not all(part.strip().isdecimal() for part in parts):
         raise InputError(f'--guesses {guesses!r} must be one whole number, or two as in "60,40"')
     numbers = [int(part) for part in parts]
     highest, lowest = numbers if len(numbers) == 2 else ((numbers[0] + 1) // 2, numbers[0] // 2)
-    return GuessRule(name, highest, lowest)
+    return GuessRule(name or "fixed", highest, lowest)
 
 
 def summary(result: dict[str, Any]) -> list[str]:
@@ -202,14 +204,3 @@ def _estimate_line(estimate: dict[str, Any]) -> str:
     at = "" if estimate["delta"] is None else f" at delta {estimate['delta']:g}"
     confidence = "" if estimate["confidence"] is None else f", {estimate['confidence']:g} confidence"
     return f"  {estimate['name']} ({estimate['quantity']}): {value}{within}{at} (class {estimate['class']}{confidence})"
-
-
-def _check_same_canaries(coins: Any, run: dict[str, Any] | None) -> None:
-    if coins is None or run is None:
-        return
-    ran, drawn = run.get("canaries_sha256"), coins.canaries_sha256
-    if ran and drawn and ran != drawn:
-        raise InputError(
-            f"the coins are for canaries {drawn[:12]}…, the run used canaries {str(ran)[:12]}…: these do not belong "
-            "together"
-        )

@@ -45,9 +45,9 @@ def power(
     ] = None,
     target_power: Annotated[float, typer.Option("--power", help="The power that --violation asks for.")] = 0.8,
     guess_rule: Annotated[
-        str, typer.Option("--guess-rule", help="grid, fixed, all, sign, split or calibrated.")
-    ] = "grid",
-    guesses: Annotated[str | None, typer.Option("--guesses", help='With fixed: "100" or "60,40".')] = None,
+        str | None, typer.Option("--guess-rule", help="grid (default), fixed, all, sign, split or calibrated.")
+    ] = None,
+    guesses: Annotated[str | None, typer.Option("--guesses", help='Fixed in advance: "100" or "60,40".')] = None,
     confidence: Annotated[float, typer.Option("--confidence")] = 0.95,
     alpha: Annotated[float, typer.Option("--alpha")] = 0.05,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Simulated audits per number of canaries.")] = 200,

@@ -1,5 +1,6 @@
 """coalmine audit, as a user runs it."""
 
+import hashlib
 import json
 import shlex
 
@@ -110,6 +111,23 @@ def test_coins_of_other_canaries_are_refused(folder, capsys):
     (folder / "run.json").write_text(json.dumps({"mechanism": mechanism, "canaries_sha256": "b" * 64}))
     code, _, err = run(capsys, "--scores", "scores.csv", "--coins", "coins.json", "--run", "run.json")
     assert code == 2 and "do not belong together" in err
+
+
+def test_coins_that_the_run_did_not_commit_to_are_refused(folder, capsys):
+    mechanism = {"name": "full_batch", "steps": 1, "noise_multiplier": 1}
+    committed = hashlib.sha256((folder / "coins.json").read_bytes()).hexdigest()
+    files = ("--scores", "scores.csv", "--coins", "coins.json", "--run", "run.json")
+    (folder / "run.json").write_text(json.dumps({"mechanism": mechanism, "commitment": committed}))
+    assert run(capsys, *files)[0] == 0
+    (folder / "run.json").write_text(json.dumps({"mechanism": mechanism, "commitment": "0" * 64}))
+    code, _, err = run(capsys, *files)
+    assert code == 2 and "committed to" in err
+
+
+def test_a_number_of_guesses_is_a_rule_by_itself(folder, capsys):
+    code, out, _ = run(capsys, "--scores", "scores.csv", "--coins", "coins.json", "--guesses", "101", "--json")
+    rule = json.loads(out)["guess_rule"]
+    assert code == 0 and (rule["name"], rule["highest"], rule["lowest"]) == ("fixed", 51, 50)
 
 
 def test_flipped_scores_ask_for_the_sign(folder, capsys):

@@ -74,7 +74,12 @@ def p_value_estimate(p_value: float, p_class: str, settings: AuditSettings) -> d
         "B": "one run against the claimed mechanism's certified trade-off curve; needs fair coins only",
         "C": "guesses against the claim's accuracy bound; needs errors that are independent across canaries",
     }
-    return _estimate("claim_p_value", "p_value", p_value, None, p_class, None, None, notes[p_class])
+    note = notes[p_class]
+    if p_class == "B" and settings.guess_rule.name == "calibrated":
+        note += "; the joint boundary is for (epsilon, delta) only, so this is the grid's union bound"
+    if settings.total_looks > 1:
+        note += f"; multiplied by {settings.total_looks} looks"
+    return _estimate("claim_p_value", "p_value", p_value, None, p_class, None, None, note)
 
 
 def noise_estimate(claim: Claim, counts: Tally, settings: AuditSettings) -> dict[str, Any] | None:

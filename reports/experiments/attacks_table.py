@@ -1,12 +1,14 @@
-"""Attacks × number of shadow models on handwritten digits with an overfitted network, one command.
+"""Attacks × number of shadow models with an overfitted network, one command.
 
     python reports/experiments/attacks_table.py
+    python reports/experiments/attacks_table.py --data imagefolder:CIFAR10 --rows 1000 --model cnn-137k --groups 3 \\
+        --shadows 8 --targets 2 --steps-per-epoch 8 --epochs 20 --learning-rate 0.05 --chunk 4 --output runs/cifar
 
-Independent groups: each trains 64 shadow models and 4 targets of its own, all on the same 1,442 digits, one label in
-ten replaced at random (once, for all groups). Within a group the scores of the 4 targets are pooled; targets that share
-shadow models are dependent, so that intervals come from the groups alone: Student t over the groups' values. They speak
-of this data set and recipe. With k shadows the first k of the 64 are used, in every group; comparisons are paired.
-Resumable: the models' phi lies in --output, the same command goes on. About five minutes of one core in all.
+Independent groups: each trains shadow models (64) and targets (4) of its own, all on the same rows, by default 1,442
+handwritten digits, one training label in ten replaced at random once for all groups. Within a group the scores of the
+targets are pooled; targets that share shadow models are dependent, so that intervals come from the groups alone:
+Student t over the groups' values. They speak of this data set and recipe. With k shadows the first k of a group are
+used; comparisons are paired. Resumable: the models' phi lies in --output, the same command goes on.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from scipy.special import log_expit
 from coalmine.attacks import AttackScores, attack_r, base, calibrated_loss, lira, loss, midpoint, rmia
 from coalmine.attacks.shadow_arrays import ShadowArrays
 from coalmine.audit.estimators.roc import auc
-from coalmine.audit.lira import Work, engine_recipe, shadow_arrays, universe
+from coalmine.audit.lira import Universe, Work, engine_recipe, shadow_arrays, universe
 from coalmine.audit.lira_metrics import over_groups, true_positive_rate_at
 from coalmine.audit.training.data import checked_data, load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.foundation import numpy_stream
 
-SHADOWS, TARGETS, COUNTS = 64, 4, (4, 8, 16, 32, 64)
+COUNTS = (4, 8, 16, 32, 64)
 Attack = Callable[[ShadowArrays, int], AttackScores]
 
 
@@ -76,19 +78,44 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 }
 
 
-def group(number: int, folder: Path) -> ShadowArrays:
-    """64 shadows and 4 targets of one group, trained where missing."""
-    digits = load_data("digits")
+SHRUNK, OWN, CODE = "LiRA online, shrunk", "LiRA online, per example", "LiRA online, 2021 code"
+COMPARISONS: tuple[tuple[tuple[str, int], tuple[str, int]], ...] = (
+    ((SHRUNK, 8), (OWN, 64)),
+    ((SHRUNK, 16), (OWN, 64)),
+    ((SHRUNK, 8), (CODE, 64)),
+    ((SHRUNK, 8), (f"{CODE}, fixed", 64)),
+    ((SHRUNK, 8), (f"{SHRUNK}, plain centre", 8)),
+    ((SHRUNK, 8), ("LiRA online, pooled", 8)),
+    ((SHRUNK, 8), ("BASE online", 8)),
+    ((SHRUNK, 64), (OWN, 64)),
+)
+
+
+def noisy_rows(source: str, rows: int | None) -> Universe:
+    """The data with one training label in ten replaced at random; test labels stay. rows: that many, at random."""
+    clean = load_data(source)
     random = numpy_stream(0, "label_noise")
-    noisy = random.random(len(digits.y)) < 0.1
-    y = np.where(noisy, random.integers(0, 10, len(digits.y)), digits.y)
-    data = checked_data("digits, 10 % random labels", digits.x, y, digits.x_test, digits.y_test, classes=digits.classes)
-    rows = universe(data)
+    noisy = random.random(len(clean.y)) < 0.1
+    y = np.where(noisy, random.integers(0, len(clean.classes), len(clean.y)), clean.y)
+    name = f"{clean.name}, 10 % random labels"
+    some = np.sort(numpy_stream(0, "rows").permutation(len(y))[:rows])
+    test = np.sort(numpy_stream(0, "test_rows").permutation(len(clean.y_test))[:rows])
+    parts = clean.x[some], y[some], clean.x_test[test], clean.y_test[test]
+    return universe(checked_data(name, *parts, classes=clean.classes))
+
+
+def group(rows: Universe, number: int, given: argparse.Namespace) -> ShadowArrays:
+    """The shadows and targets of one group, trained where missing."""
     settings = TrainingSettings(
-        steps_per_epoch=12, epochs=60, learning_rate=0.1, momentum=0.9, public_size=rows.expected_size(0.5)
+        steps_per_epoch=given.steps_per_epoch,
+        epochs=given.epochs,
+        learning_rate=given.learning_rate,
+        momentum=0.9,
+        public_size=rows.expected_size(0.5),
     )
-    recipe = engine_recipe(rows, "mlp", settings, chunk=16)
-    arrays = shadow_arrays(rows, recipe, Work(folder, seed=number, chunk=16), SHADOWS, targets=TARGETS)
+    recipe = engine_recipe(rows, given.model, settings, chunk=given.chunk)
+    work = Work(given.output / f"group{number}", seed=number, chunk=given.chunk)
+    arrays = shadow_arrays(rows, recipe, work, given.shadows, targets=given.targets)
     assert arrays is not None and arrays.target_member is not None
     return arrays
 
@@ -97,7 +124,7 @@ def rows_of(arrays: ShadowArrays, number: int) -> list[dict[str, object]]:
     """One row an attack, number of shadows and metric: pooled over the targets of the group."""
     rows = []
     members = np.concatenate(list(arrays.target_member)) if arrays.target_member is not None else np.zeros(0, bool)
-    for count in COUNTS:
+    for count in [c for c in COUNTS if c <= arrays.shadows]:
         part = arrays.first(count)
         for name, attack in ATTACKS.items():
             if "2021" in name and min(part.keep.sum(axis=0).min(), (~part.keep).sum(axis=0).min()) == 0:
@@ -118,10 +145,11 @@ def rows_of(arrays: ShadowArrays, number: int) -> list[dict[str, object]]:
 
 def table(frame: pd.DataFrame, metric: str, scale: float) -> str:
     """Markdown: attacks down, shadows across, mean [interval]."""
-    lines = [f"| {metric} | " + " | ".join(f"{c} shadows" for c in COUNTS) + " |", "|---" * (len(COUNTS) + 1) + "|"]
+    counts = sorted(frame.shadows.unique())
+    lines = [f"| {metric} | " + " | ".join(f"{c} shadows" for c in counts) + " |", "|---" * (len(counts) + 1) + "|"]
     for name in ATTACKS:
         cells = []
-        for count in COUNTS:
+        for count in counts:
             values = frame[(frame.attack == name) & (frame.shadows == count) & (frame.metric == metric)]["value"]
             if len(values) < frame.group.nunique():
                 cells.append("fails")
@@ -149,27 +177,34 @@ def comparison(frame: pd.DataFrame, better: tuple[str, int], worse: tuple[str, i
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=8)
+    parser.add_argument("--shadows", type=int, default=64)
+    parser.add_argument("--targets", type=int, default=4)
+    parser.add_argument("--data", default="digits")
+    parser.add_argument(
+        "--rows", type=int, help="Training rows to use, and at most as many test rows; all if left out."
+    )
+    parser.add_argument("--model", default="mlp")
+    parser.add_argument("--steps-per-epoch", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--learning-rate", type=float, default=0.1)
+    parser.add_argument("--chunk", type=int, default=16)
     parser.add_argument("--output", type=Path, default=Path("runs/attacks_table"))
     given = parser.parse_args()
+    data = noisy_rows(given.data, given.rows)
     rows: list[dict[str, object]] = []
     for number in range(given.groups):
-        arrays = group(number, given.output / f"group{number}")
+        arrays = group(data, number, given)
         rows += rows_of(arrays, number)
         print(f"group {number}: held-out accuracy of the targets {np.round(arrays.target_accuracy, 3)}", flush=True)
     frame = pd.DataFrame(rows)
     frame.to_csv(given.output / "values.csv", index=False)
-    print(f"\n{given.groups} groups of {SHADOWS} shadows and {TARGETS} targets; mean [95 % interval over groups]\n")
+    print(f"\n{given.groups} groups of {given.shadows} shadows and {given.targets} targets")
+    print("mean [95 % interval over groups]\n")
     for metric, scale in (("AUC", 1.0), ("TPR at 1% FPR", 100.0), ("TPR at 0.1% FPR", 100.0)):
         print(table(frame, metric, scale) + "\n")
-    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, per example", 64)) + "\n")
-    print(comparison(frame, ("LiRA online, pooled", 8), ("LiRA online, per example", 64)) + "\n")
-    print(comparison(frame, ("LiRA online, shrunk", 16), ("LiRA online, per example", 64)) + "\n")
-    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, 2021 code", 64)) + "\n")
-    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, 2021 code, fixed", 64)) + "\n")
-    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, shrunk, plain centre", 8)) + "\n")
-    print(comparison(frame, ("LiRA online, shrunk", 8), ("LiRA online, pooled", 8)) + "\n")
-    print(comparison(frame, ("LiRA online, shrunk", 64), ("LiRA online, pooled", 64)) + "\n")
-    print(comparison(frame, ("BASE online", 8), ("LiRA online, shrunk", 8)))
+    for better, worse in COMPARISONS:
+        if max(better[1], worse[1]) <= given.shadows:
+            print(comparison(frame, better, worse) + "\n")
 
 
 if __name__ == "__main__":

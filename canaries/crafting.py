@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +15,17 @@ from .mislabelled import mislabelled
 from .noise import noise
 from .pool import Pool
 from .random_rows import random_rows
+from .refine import Refinement, TrainMany
 
-METHODS: dict[str, Callable[[Pool, int, int], CanarySet]] = {
+PLAIN: dict[str, Callable[[Pool, int, int], CanarySet]] = {
     "random": random_rows,
     "mislabelled": mislabelled,
     "noise": noise,
     "binary_noise": binary_noise,
     "blank": blank,
 }
+WITH_MODELS = ("highest_loss", "highest_self_influence", "greedy", "clipbkd", "canife", "metagradient", "ibis")
+METHODS = (*PLAIN, *WITH_MODELS)
 
 
 def craft(
@@ -35,16 +39,66 @@ def craft(
     *,
     data_fingerprint: str = "",
     allowed: np.ndarray | None = None,
+    train_many: TrainMany | None = None,
+    start: str = "binary_noise",
+    refinement: Refinement | None = None,
+    **options: Any,
 ) -> CanarySet:
     """`count` canaries made from the training data (x, y) by a method of METHODS.
 
     x (n, …) float, y (n,) labels 0 … classes − 1; value_range as in CanarySet; allowed (n,) bool restricts the rows
-    that may become canaries. The same arguments give the same set. Crafting draws from its own random streams and
-    never sees coins, audited models or their noise.
-    Errors: InputError for an unknown method, count below 1, fewer allowed rows than canaries, data out of range.
+    that may become canaries. train_many trains base models and replicas by the recipe that will be audited; methods
+    of WITH_MODELS need it. start and refinement belong to "ibis"; options go to the method.
+
+    The same arguments give the same set. Crafting draws from its own random streams and never sees coins, audited
+    models or their noise. Errors: InputError for an unknown method, count below 1, fewer allowed rows than canaries,
+    data out of range, a missing train_many, BatchNorm.
     """
     if method not in METHODS:
         raise InputError(f"method {method!r} is unknown: use one of {', '.join(METHODS)}")
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise InputError(f"count must be a whole number of at least 1, got {count!r}")
-    return METHODS[method](Pool(x, y, classes, value_range, data_fingerprint, allowed), int(count), seed)
+    pool = Pool(x, y, classes, value_range, data_fingerprint, allowed)
+    if method in PLAIN:
+        return PLAIN[method](pool, int(count), seed)
+    if train_many is None:
+        raise InputError(f"method {method!r} looks through trained models: give train_many, the recipe to be audited")
+    return _with_models(method, pool, int(count), seed, train_many, start, refinement, options)
+
+
+def _with_models(
+    method: str,
+    pool: Pool,
+    count: int,
+    seed: int,
+    train_many: TrainMany,
+    start: str,
+    refinement: Refinement | None,
+    options: dict[str, Any],
+) -> CanarySet:
+    if method == "ibis":
+        from .ibis import ibis
+
+        if start not in METHODS or start in ("ibis", "metagradient", "canife"):
+            raise InputError(f"start {start!r} is no set that refinement can begin with: use binary_noise or greedy")
+        if start in PLAIN:
+            begin = PLAIN[start](pool, count, seed)
+        else:
+            begin = _with_models(start, pool, count, seed, train_many, "", None, {})
+        return ibis(pool, seed, train_many, begin, refinement, **options)[0]
+    if method == "metagradient":
+        from .metagradient import metagradient
+
+        if "build" not in options:
+            raise InputError("method 'metagradient' trains models of its own: give build, a function of a seed")
+        return metagradient(pool, count, seed, **options)
+    from . import canife, clipbkd, greedy_rows, highest
+
+    makers: dict[str, Callable[..., CanarySet]] = {
+        "highest_loss": highest.highest_loss,
+        "highest_self_influence": highest.highest_self_influence,
+        "greedy": greedy_rows.greedy_rows,
+        "clipbkd": clipbkd.clipbkd,
+        "canife": canife.canife,
+    }
+    return makers[method](pool, count, seed, train_many, **options)

@@ -74,9 +74,10 @@ def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longe
 
     One transform of each law, one complex power, one inverse transform of each result, all of length n. Results are
     kept on windows outside which at most `tail` lies (Chernoff). Sums are formed modulo n, so that what lies outside
-    a window is added somewhere inside it: `tail` is part of the error. A result lacks at most 3·`tail`
-    (1e-6 more for rounding): ends of the laws, and what lies outside the window; times max(1, base total)^copies. Errors of `base` are not carried on: that is left
-    to the caller, who knows the functional. Raises MemoryLimit where n would exceed `longest`.
+    a window is added somewhere inside it: `tail` is part of the error. A result lacks at most 3·`tail` (1e-6 of it more
+    for rounding): ends of the laws, and what lies outside the window; times max(1, base total)^copies. Errors of `base`
+    are not carried on: that is left to the caller, who knows the functional. Raises MemoryLimit where n would exceed
+    `longest`.
     """
     if copies == 0:
         return firsts

@@ -10,7 +10,7 @@ import typer
 
 from ...foundation import InputError
 from .options import Json, Quiet, print_json, progress
-from .sweep import check_plot, numbers, plot, swept
+from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
 
@@ -164,10 +164,10 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
             accuracy, epsilon = r["accuracy"], r["epsilon"]["upper"]
             table.add_row(
                 f"{r['mechanism'][name]:g}",
-                f"{accuracy['closed_form']:.6f}",
-                f"{accuracy['lower']:.7f}",
-                f"{accuracy['upper']:.7f}",
-                "∞" if epsilon is None else f"{epsilon:.5g}",
+                up(accuracy["closed_form"], 6),
+                down(accuracy["lower"], 7),
+                up(accuracy["upper"], 7),
+                up(epsilon, 5),
             )
         console.print(table)
         return
@@ -177,13 +177,12 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
     for column in ("no attack exceeds", "closed form", "exact, lower end", "exact, upper end"):
         table.add_column(column, justify="right")
     accuracy, epsilon = r["accuracy"], r["epsilon"]
-    table.add_row("accuracy", f"{accuracy['closed_form']:.7f}", f"{accuracy['lower']:.9f}", f"{accuracy['upper']:.9f}")
-    ends = ["∞" if epsilon[end] is None else f"{epsilon[end]:.6g}" for end in ("lower", "upper")]
-    table.add_row(f"epsilon at delta {epsilon['delta']:g}", "–", *ends)
+    table.add_row("accuracy", up(accuracy["closed_form"], 7), down(accuracy["lower"], 9), up(accuracy["upper"], 9))
+    table.add_row(f"epsilon at delta {epsilon['delta']:g}", "–", down(epsilon["lower"], 6), up(epsilon["upper"], 6))
     for rate in r["true_positive_rate"]:
-        formula = "–" if rate["closed_form"] is None else f"{rate['closed_form']:.6f}"
+        formula = "–" if rate["closed_form"] is None else up(rate["closed_form"], 6)
         table.add_row(
-            f"TPR at FPR {rate['false_positive_rate']:g}", formula, f"{rate['lower']:.7f}", f"{rate['upper']:.7f}"
+            f"TPR at FPR {rate['false_positive_rate']:g}", formula, down(rate["lower"], 6), up(rate["upper"], 6)
         )
     console.print(table)
     if "for_comparison" in r:

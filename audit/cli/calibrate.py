@@ -9,7 +9,7 @@ import typer
 
 from ...foundation import InputError
 from .options import Json, Quiet, print_json, progress
-from .sweep import check_plot, numbers, plot, swept
+from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
 
@@ -128,8 +128,8 @@ def _epochs_for_noise(
         print_json(result)
         return
     typer.echo(
-        f"{most} epochs meet the target (at most {float(meets.upper):.8g}); {most + 1} reach at least "
-        f"{float(misses.lower):.8g}."
+        f"{most} epochs meet the target (at most {up(float(meets.upper), 8)}); {most + 1} reach at least "
+        f"{down(float(misses.lower), 8)}."
     )
 
 
@@ -155,10 +155,10 @@ def _show(results: list[dict[str, Any]], name: str | None, scheme: str) -> None:
         formula, saved = r["closed_form_noise_multiplier"], r["noise_saved"]
         table.add_row(
             label if isinstance(label, str) else f"{label:g}",
-            f"{r['noise_multiplier']:.6f}",
-            f"{r['certificate']['upper']:.7g}",
-            f"{r['misses']['lower']:.7g}" if r["two_sided"] else "not certified",
-            "–" if formula is None else f"{formula:.6f}",
+            up(r["noise_multiplier"], 7),
+            up(r["certificate"]["upper"], 7),
+            down(r["misses"]["lower"], 7) if r["two_sided"] else "not certified",
+            "–" if formula is None else up(formula, 7),
             "–" if saved is None else f"{100 * saved:.2f} %",
         )
     console = Console()

@@ -36,7 +36,7 @@ def plan(
 ) -> None:
     """Proactive DP: noise, rounds and sample size for a budget, in closed form, next to the certified accountant.
 
-    Example: coalmine plan --records 60000 --epochs 5:100:5 --epsilon 1 --plot plan.png
+    Example: coalmine plan --records 60000 --epochs 10:60:10 --epsilon 1 --plot plan.png
     """
     texts = {
         "epochs": epochs,

@@ -1,9 +1,10 @@
-"""Sweeps: an option that takes 0.5:4:0.1, and the plot of what comes of it."""
+"""Sweeps: an option that takes 0.5:4:0.1, the plot of what comes of it, and bounds printed on their safe side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,13 @@ def check_plot(path: Path | None, name: str | None) -> None:
         )
     if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot must end in .png, .svg or .pdf, got {str(path)!r}")
+
+
+def up(value: float | None, digits: int) -> str:
+    """An upper end with `digits` significant digits, rounded up; ∞ for None."""
+    return "∞" if value is None else f"{Context(digits, ROUND_CEILING).create_decimal(Decimal(value)):g}"
+
+
+def down(value: float | None, digits: int) -> str:
+    """A lower end, rounded down."""
+    return "∞" if value is None else f"{Context(digits, ROUND_FLOOR).create_decimal(Decimal(value)):g}"

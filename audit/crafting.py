@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from ..canaries.canary_set import CanarySet
+from ..canaries.crafting import craft
+from ..canaries.metagradient import InnerTraining
+from ..canaries.refine import Refinement
 from ..foundation import InputError
+from .training.data import Data
 from .training.engine import BuildModel, train_many
+from .training.models import build_model
 from .training.settings import TrainingSettings
 
 
@@ -35,3 +42,60 @@ class Trainer:
         if membership.shape != (len(seeds), len(x)):
             raise InputError(f"membership has shape {membership.shape}, expected {(len(seeds), len(x))}")
         return train_many(self.build, x, y, membership, seeds, self.settings, self.device, self.chunk)
+
+
+def recipe(
+    data: Data,
+    model: str,
+    steps_per_epoch: int,
+    epochs: int,
+    learning_rate: float,
+    momentum: float = 0.0,
+    sampler: str = "random_allocation",
+    noise_multiplier: float = 0.0,
+    clipping_norm: float | None = None,
+    device: str | torch.device = "cpu",
+) -> Trainer:
+    """The trainer of a model named as for `coalmine train`, on data of this shape. Errors: InputError."""
+    shape, classes = data.input_shape, len(data.classes)
+    build_model(model, shape, classes, 0)  # a name that cannot be built is told before any training
+    settings = TrainingSettings(
+        steps_per_epoch=steps_per_epoch,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        public_size=float(len(data.y)),
+        noise_multiplier=noise_multiplier,
+        clipping_norm=clipping_norm,
+        sampler=sampler,
+        momentum=momentum,
+    )
+    return Trainer(lambda seed: build_model(model, shape, classes, seed), settings, device)
+
+
+def craft_for(
+    data: Data,
+    method: str,
+    count: int,
+    seed: int,
+    trainer: Trainer | None = None,
+    refinement: Refinement | None = None,
+    **options: Any,
+) -> CanarySet:
+    """`canaries.craft` on this data. metagradient takes its inner training from the trainer's settings."""
+    if method == "metagradient" and trainer is not None:
+        s = trainer.settings
+        inner = InnerTraining(s.epochs, s.steps_per_epoch, s.learning_rate, s.momentum)
+        options |= {"build": trainer.build, "inner": inner}
+    return craft(
+        method,
+        data.x,
+        data.y,
+        len(data.classes),
+        data.value_range,
+        count,
+        seed,
+        data_fingerprint=data.fingerprint,
+        train_many=trainer,
+        refinement=refinement,
+        **options,
+    )

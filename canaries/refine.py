@@ -52,7 +52,7 @@ class Refinement:
     step_size in units of the width of the valid range, falling linearly to a tenth of it over the run."""
 
     replicas: int = 8
-    restarts: int = 12
+    restarts: int = 8
     steps: int = 12
     warmup: int = 4
     restart_from: str = "trained"

@@ -105,7 +105,9 @@ def _attack_and_judge(
     checkpoint = folder / CHECKPOINT
     model = open_model(checkpoint, MODEL, canaries.x.shape[1:], classes)
     scores = score_canaries(model, canaries, SCORE)
-    record = ScoreRecord(SCORE, 1, len(canaries), canaries.sha256, CHECKPOINT, sha256_of_checkpoint(checkpoint))
+    record = ScoreRecord(
+        SCORE, 1, len(canaries), canaries.sha256, canaries.method, CHECKPOINT, sha256_of_checkpoint(checkpoint)
+    )
     save_scores(folder / "scores.csv", scores, record)
     # The broken trainer believes in its noise: it is audited on its claim, without the truthful record of what it did.
     run = read_json(folder / RUN, "run record") if name == "private" else None

@@ -138,6 +138,7 @@ class ScoreRecord:
     views: int
     canaries: int
     canaries_sha256: str
+    canary_method: str
     checkpoint: str
     checkpoint_sha256: str
     reference_checkpoint: str | None = None

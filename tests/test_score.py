@@ -232,6 +232,7 @@ def record(**changes) -> ScoreRecord:
             "views": 1,
             "canaries": 3,
             "canaries_sha256": "c" * 64,
+            "canary_method": "noise",
             "checkpoint": "m.pt",
             "checkpoint_sha256": "a" * 64,
             **changes,

@@ -96,7 +96,7 @@ def audit(
     """
     from ..claims import load_run
     from ..membership import check_coins_against_run, join, load_coins
-    from ..scores_input import load_scores
+    from ..scores_input import load_scores, score_record_beside
     from ..verdict import AuditSettings
     from ..verdict import audit as judge
 
@@ -127,7 +127,13 @@ def audit(
     run_record = load_run(run) if run is not None else None
     declared = membership or ("coins" if coins is not None or claimed is None else claimed.membership)
     coins_file = load_coins(coins) if coins is not None else None
-    read = load_scores(scores, infinite)
+    read, record = load_scores(scores, infinite), score_record_beside(scores)
+    scored, drawn = record.get("canaries_sha256"), coins_file.canaries_sha256 if coins_file else None
+    if scored and drawn and scored != drawn:
+        raise InputError(
+            f"the scores in {str(scores)!r} are of the canary set {str(scored)[:12]}…, the coins of {drawn[:12]}…: give "
+            "the coins that were drawn for the scored set"
+        )
     values, members = join(read, coins_file, declared)
     if coins is not None and run_record is not None:
         check_coins_against_run(coins, run_record)
@@ -140,10 +146,10 @@ def audit(
         run=run_record,
         threat_model={
             "access": access,
-            "score": score_name,
-            "views": read.views,
+            "score": score_name or record.get("score"),
+            "views": record.get("views", read.views),
             "canary_kind": canary_kind,
-            "canary_method": canary_method,
+            "canary_method": canary_method or record.get("canary_method"),
         },
         label=label,
     )
@@ -203,4 +209,6 @@ def _estimate_line(estimate: dict[str, Any]) -> str:
     within = "" if interval is None else f" [{interval[0]:.4g}, {interval[1]:.4g}]"
     at = "" if estimate["delta"] is None else f" at delta {estimate['delta']:g}"
     confidence = "" if estimate["confidence"] is None else f", {estimate['confidence']:g} confidence"
-    return f"  {estimate['name']} ({estimate['quantity']}): {value}{within}{at} (class {estimate['class']}{confidence})"
+    name, quantity = (estimate[key].replace("_", " ") for key in ("name", "quantity"))
+    named = name if name == quantity else f"{quantity}, {name}"
+    return f"  {named}: {value}{within}{at} (class {estimate['class']}{confidence})"

@@ -97,6 +97,7 @@ def score(
         views=views,
         canaries=len(canary_set),
         canaries_sha256=canary_set.sha256,
+        canary_method=canary_set.method,
         checkpoint=str(checkpoint),
         checkpoint_sha256=sha256_of_checkpoint(checkpoint),
         reference_checkpoint=str(reference_checkpoint) if reference_checkpoint else None,

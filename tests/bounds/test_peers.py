@@ -11,7 +11,7 @@ from coalmine.audit.bounds.proactive import plan_from_budget
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("m", "e", "sigma", "step"), [(100, 1, 1.0, 0.01), (1000, 1, 0.5, 0.03), (100, 5, 1.0, 0.03)])
+@pytest.mark.parametrize(("m", "e", "sigma", "step"), [(100, 1, 1.0, 0.02), (1000, 1, 0.5, 0.05), (100, 3, 1.0, 0.1)])
 def test_intervals_overlap_those_of_pld_accounting(m, e, sigma, step):
     peer = pytest.importorskip("PLD_accounting")
     config = peer.AllocationSchemeConfig(

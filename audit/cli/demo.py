@@ -32,8 +32,8 @@ def demo(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="Claimed: the same noise in both runs")
-    for heading in ("run", "test accuracy", "attack accuracy", "claim allows", "p-value", "verdict"):
+    table = Table(title="Both runs claim the same noise; allowed: attack accuracy under that claim")
+    for heading in ("run", "test acc.", "attack acc.", "allowed", "p-value", "verdict"):
         table.add_column(heading, justify="left" if heading in ("run", "verdict") else "right")
     for name, audit in result.audits.items():
         attack = next(e for e in audit["estimates"] if e["quantity"] == "attack_accuracy")

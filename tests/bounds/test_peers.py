@@ -61,8 +61,11 @@ def test_proactive_is_never_below_dp_accounting():
                 if not plan.feasible:
                     continue
                 rounds = math.ceil(plan.rounds)
+                # its discretisation error grows with the rounds: 1e-3 returned 0.103 where the truth is 0.0318
                 law = pld.from_gaussian_mechanism(
-                    plan.noise_multiplier, sampling_prob=k / rounds, value_discretization_interval=1e-3
+                    plan.noise_multiplier,
+                    sampling_prob=k / rounds,
+                    value_discretization_interval=1e-4 if epsilon <= 1 else 1e-3,
                 ).self_compose(rounds)
                 assert law.get_epsilon_for_delta(plan.delta) <= epsilon
                 settings += 1

@@ -131,8 +131,8 @@ def audit(
     scored, drawn = record.get("canaries_sha256"), coins_file.canaries_sha256 if coins_file else None
     if scored and drawn and scored != drawn:
         raise InputError(
-            f"the scores in {str(scores)!r} are of the canary set {str(scored)[:12]}…, the coins of {drawn[:12]}…: give "
-            "the coins that were drawn for the scored set"
+            f"the scores in {str(scores)!r} are of the canary set {str(scored)[:12]}…, the coins of {drawn[:12]}…: "
+            "give the coins that were drawn for the scored set"
         )
     values, members = join(read, coins_file, declared)
     if coins is not None and run_record is not None:

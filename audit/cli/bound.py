@@ -14,7 +14,7 @@ from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
 
-SCHEMES = ("random_allocation", "fixed_bins", "poisson", "full_batch")
+MECHANISMS = ("random_allocation", "fixed_bins", "poisson", "full_batch")
 
 
 @app.command()
@@ -25,7 +25,9 @@ def bound(
     ],
     steps_per_epoch: Annotated[str | None, typer.Option(help="Optimiser steps in one epoch. May be swept.")] = None,
     epochs: Annotated[str, typer.Option(help="Epochs. May be swept.")] = "1",
-    scheme: Annotated[str, typer.Option(help=f"How batches are formed: {', '.join(SCHEMES)}.")] = "random_allocation",
+    mechanism: Annotated[
+        str, typer.Option(help=f"How batches are formed: {', '.join(MECHANISMS)}.")
+    ] = "random_allocation",
     sampling_rate: Annotated[str | None, typer.Option(help="poisson: probability of a record in a step.")] = None,
     steps: Annotated[str | None, typer.Option(help="poisson, full_batch: steps in all.")] = None,
     delta: Annotated[float, typer.Option(help="For epsilon.")] = 1e-5,
@@ -41,7 +43,7 @@ def bound(
 
     Example: coalmine bound --steps-per-epoch 100 --epochs 10 --noise-multiplier 0.5:4:0.1 --plot bound.png
     """
-    options = _options(scheme, noise_multiplier, steps_per_epoch, epochs, sampling_rate, steps)
+    options = _options(mechanism, noise_multiplier, steps_per_epoch, epochs, sampling_rate, steps)
     name = swept(options)
     check_plot(plot_file, name)
     rates = false_positive_rate if false_positive_rate else [0.001, 0.01, 0.1]
@@ -50,7 +52,7 @@ def bound(
         if name
         else [{key: values[0] for key, values in options.items()}]
     )
-    mechanisms = [_mechanism(scheme, point) for point in points]  # bad input shows before long work
+    mechanisms = [_mechanism(mechanism, point) for point in points]  # bad input shows before long work
     results = [
         describe(mechanism, delta, rates, width)
         for mechanism in progress(mechanisms, len(mechanisms), "bounds", quiet or len(mechanisms) == 1)
@@ -109,15 +111,15 @@ def _finite(ends: dict[str, Any]) -> dict[str, Any]:
 
 
 def _options(
-    scheme: str,
+    name: str,
     noise_multiplier: str,
     steps_per_epoch: str | None,
     epochs: str,
     sampling_rate: str | None,
     steps: str | None,
 ) -> dict[str, list[float]]:
-    if scheme not in SCHEMES:
-        raise InputError(f"--scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
+    if name not in MECHANISMS:
+        raise InputError(f"--mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}")
     given = {
         "steps_per_epoch": steps_per_epoch,
         "epochs": epochs,
@@ -128,27 +130,27 @@ def _options(
     wanted = {
         "poisson": ("sampling_rate", "steps", "noise_multiplier"),
         "full_batch": ("steps", "noise_multiplier"),
-    }.get(scheme, ("steps_per_epoch", "epochs", "noise_multiplier"))
+    }.get(name, ("steps_per_epoch", "epochs", "noise_multiplier"))
     chosen: dict[str, list[float]] = {}
     for key in wanted:
         text = given[key]
         option = "--" + key.replace("_", "-")
         if text is None:
-            raise InputError(f"{option} is missing: scheme {scheme} needs {', '.join(wanted)}")
+            raise InputError(f"{option} is missing: {name} needs {', '.join(wanted)}")
         chosen[key] = numbers(option, text)
     stray = [key for key, text in given.items() if text is not None and key not in wanted and key != "epochs"]
     if stray:
         raise InputError(
-            f"--{stray[0].replace('_', '-')} has no meaning for scheme {scheme}, which needs {', '.join(wanted)}: "
+            f"--{stray[0].replace('_', '-')} has no meaning for {name}, which needs {', '.join(wanted)}: "
             "schemes are not interchangeable"
         )
     return chosen
 
 
-def _mechanism(scheme: str, point: dict[str, float]) -> Any:
+def _mechanism(name: str, point: dict[str, float]) -> Any:
     from ..bounds import mechanism_from_record
 
-    return mechanism_from_record({"name": scheme, **point})
+    return mechanism_from_record({"name": name, **point})
 
 
 def _show(results: list[dict[str, Any]], name: str | None) -> None:

@@ -26,7 +26,7 @@ def calibrate(
     false_positive_rate: Annotated[float | None, typer.Option(help="For --true-positive-rate.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Target: epsilon at --delta. May be swept.")] = None,
     delta: Annotated[float | None, typer.Option(help="For --epsilon.")] = None,
-    scheme: Annotated[str, typer.Option(help="random_allocation, fixed_bins or poisson.")] = "random_allocation",
+    mechanism: Annotated[str, typer.Option(help="random_allocation, fixed_bins or poisson.")] = "random_allocation",
     sampling_rate: Annotated[str | None, typer.Option(help="poisson: probability of a record in a step.")] = None,
     steps: Annotated[str | None, typer.Option(help="poisson: steps in all.")] = None,
     tolerance: Annotated[
@@ -44,9 +44,9 @@ def calibrate(
         "random_allocation": {"steps_per_epoch": steps_per_epoch, "epochs": epochs},
         "fixed_bins": {"steps_per_epoch": steps_per_epoch, "epochs": epochs},
         "poisson": {"sampling_rate": sampling_rate, "steps": steps},
-    }.get(scheme)
+    }.get(mechanism)
     if shape is None:
-        raise InputError(f"--scheme must be random_allocation, fixed_bins or poisson, got {scheme!r}")
+        raise InputError(f"--mechanism must be random_allocation, fixed_bins or poisson, got {mechanism!r}")
     options: dict[str, list[float]] = {}
     for key, text in {
         **shape,
@@ -58,17 +58,17 @@ def calibrate(
             options[key] = numbers("--" + key.replace("_", "-"), text)
     targets = {"false_positive_rate": false_positive_rate, "delta": delta}
     if noise_multiplier is not None:
-        _epochs_for_noise(scheme, options, noise_multiplier, targets, json)
+        _epochs_for_noise(mechanism, options, noise_multiplier, targets, json)
         return
     missing = [key for key in shape if key not in options]
     if missing:
-        raise InputError(f"--{missing[0].replace('_', '-')} is missing: scheme {scheme} needs {', '.join(shape)}")
+        raise InputError(f"--{missing[0].replace('_', '-')} is missing: mechanism {mechanism} needs {', '.join(shape)}")
     name = swept(options)
     check_plot(plot_file, name)
     fixed = {key: values[0] for key, values in options.items()}
     points = [fixed | {name: value} for value in options[name]] if name else [fixed]
     results = [
-        _one(scheme, list(shape), point, targets, tolerance)
+        _one(mechanism, list(shape), point, targets, tolerance)
         for point in progress(points, len(points), "calibration", quiet or len(points) == 1)
     ]
     if plot_file is not None and name is not None:
@@ -80,22 +80,22 @@ def calibrate(
     if json:
         print_json(results[0] if name is None else {"sweep": name, "results": results})
     else:
-        _show(results, name, scheme)
+        _show(results, name, mechanism)
 
 
 def _one(
-    scheme: str, shape: list[str], point: dict[str, float], targets: dict[str, float | None], tolerance: float | None
+    mechanism: str, shape: list[str], point: dict[str, float], targets: dict[str, float | None], tolerance: float | None
 ) -> dict[str, Any]:
     from ..bounds import FixedBins, PoissonSampling, RandomAllocation
 
-    kind: Any = {"random_allocation": RandomAllocation, "fixed_bins": FixedBins, "poisson": PoissonSampling}[scheme]
+    kind: Any = {"random_allocation": RandomAllocation, "fixed_bins": FixedBins, "poisson": PoissonSampling}[mechanism]
     target = {key: value for key, value in point.items() if key not in shape}
     found = kind.calibrate(*(point[key] for key in shape), **target, **targets, tolerance=tolerance)
-    return {"scheme": scheme, **{key: point[key] for key in shape}, **found.record()}
+    return {"mechanism": mechanism, **{key: point[key] for key in shape}, **found.record()}
 
 
 def _epochs_for_noise(
-    scheme: str,
+    mechanism: str,
     options: dict[str, list[float]],
     noise_multiplier: float,
     targets: dict[str, float | None],
@@ -103,7 +103,7 @@ def _epochs_for_noise(
 ) -> None:
     from ..bounds.calibration import largest_epochs, make_target
 
-    if scheme != "random_allocation" or "epochs" in options or "steps_per_epoch" not in options:
+    if mechanism != "random_allocation" or "epochs" in options or "steps_per_epoch" not in options:
         raise InputError(
             "--noise-multiplier finds the largest number of epochs of random allocation: give --steps-per-epoch and a "
             "target, and leave --epochs out"
@@ -115,7 +115,7 @@ def _epochs_for_noise(
     target = make_target(**fixed, **targets)  # pyright: ignore[reportArgumentType]
     most, meets, misses = largest_epochs(int(steps) if steps == int(steps) else steps, noise_multiplier, target)  # pyright: ignore[reportArgumentType]
     result = {
-        "scheme": scheme,
+        "mechanism": mechanism,
         "steps_per_epoch": steps,
         "noise_multiplier": noise_multiplier,
         "target": target.description,
@@ -133,11 +133,11 @@ def _epochs_for_noise(
     )
 
 
-def _show(results: list[dict[str, Any]], name: str | None, scheme: str) -> None:
+def _show(results: list[dict[str, Any]], name: str | None, mechanism: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"Smallest noise multiplier, {scheme} (add/remove adjacency)")
+    table = Table(title=f"Smallest noise multiplier, {mechanism} (add/remove adjacency)")
     head = name or "target"
     for column in (
         head.replace("_", " "),

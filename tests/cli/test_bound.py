@@ -75,9 +75,9 @@ def test_sweep_and_plot(capsys, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--scheme", "poisson", "--sampling-rate", "0.01", "--steps", "100"),
-        ("--scheme", "fixed_bins", "--steps-per-epoch", "100", "--epochs", "4"),
-        ("--scheme", "full_batch", "--steps", "4"),
+        ("--mechanism", "poisson", "--sampling-rate", "0.01", "--steps", "100"),
+        ("--mechanism", "fixed_bins", "--steps-per-epoch", "100", "--epochs", "4"),
+        ("--mechanism", "full_batch", "--steps", "4"),
     ],
 )
 def test_other_schemes(capsys, arguments):
@@ -102,8 +102,8 @@ def test_other_schemes(capsys, arguments):
         (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--delta", "1"), "delta"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--plot", "a.png"), "needs a sweep"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "1,2", "--plot", "a.gif"), ".png"),
-        (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--scheme", "shuffle"), "--scheme"),
-        (("--scheme", "poisson", "--steps-per-epoch", "9", "--noise-multiplier", "1"), "--sampling-rate"),
+        (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--mechanism", "shuffle"), "--mechanism"),
+        (("--mechanism", "poisson", "--steps-per-epoch", "9", "--noise-multiplier", "1"), "--sampling-rate"),
         (
             ("--sampling-rate", "0.1", "--steps-per-epoch", "9", "--noise-multiplier", "1"),
             "not interchangeable",

@@ -51,7 +51,7 @@ def test_largest_number_of_epochs(capsys):
 def test_poisson_with_epsilon(capsys):
     code, out, _ = run(
         capsys,
-        *("calibrate", "--scheme", "poisson", "--sampling-rate", "0.01", "--steps", "500"),
+        *("calibrate", "--mechanism", "poisson", "--sampling-rate", "0.01", "--steps", "500"),
         *("--epsilon", "2", "--delta", "1e-5", "--json"),
     )
     assert code == 0 and json.loads(out)["certificate"]["upper"] <= 2
@@ -68,7 +68,7 @@ def test_poisson_with_epsilon(capsys):
         (("--steps-per-epoch", "100", "--accuracy", "0.6"), "--epochs"),
         (("--steps-per-epoch", "100", "--epochs", "2.5", "--accuracy", "0.6"), "epochs"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "0.2", "--accuracy", "0.55"), "even one epoch"),
-        (("--scheme", "shuffle", "--accuracy", "0.6"), "--scheme"),
+        (("--mechanism", "shuffle", "--accuracy", "0.6"), "--mechanism"),
         (("--noise-multiplier", "1", "--epochs", "3", "--accuracy", "0.6"), "leave --epochs out"),
     ],
 )

@@ -41,7 +41,9 @@ class Trainer:
         """K models, model k on the rows (n, …), (n,) that membership[k] (n,) marks. Errors: InputError."""
         if membership.shape != (len(seeds), len(x)):
             raise InputError(f"membership has shape {membership.shape}, expected {(len(seeds), len(x))}")
-        return train_many(self.build, x, y, membership, seeds, self.settings, self.device, self.chunk)
+        # frozen sets are read-only, which torch cannot wrap
+        rows, labels = np.array(x), np.array(y)
+        return train_many(self.build, rows, labels, membership, seeds, self.settings, self.device, self.chunk)
 
 
 def recipe(

@@ -112,7 +112,7 @@ def differentiate(
         lambda_c = lambda_c + cross
         lambda_theta = [p + b for p, b in zip(lambda_theta, back, strict=True)]
         lambda_velocity = [inner.momentum * w for w in lambda_velocity]
-    return float(value.mean()), lambda_c / len(masks)
+    return float(value.detach().mean()), lambda_c / len(masks)
 
 
 def _leaves(theta: Parameters) -> Parameters:

@@ -21,7 +21,20 @@ def run(capsys, *arguments):
 @pytest.mark.parametrize("method", ["random", "mislabelled", "noise", "blank"])
 def test_craft_writes_a_set_made_from_the_data(tmp_path, capsys, method):
     out = tmp_path / "c.safetensors"
-    arguments = ["canaries", "craft", "--data", "digits", "--method", method, "--count", 30, "--output", out, "--seed", 1]
+    arguments = [
+        "canaries",
+        "craft",
+        "--data",
+        "digits",
+        "--method",
+        method,
+        "--count",
+        30,
+        "--output",
+        out,
+        "--seed",
+        1,
+    ]
     code, text, _ = run(capsys, *arguments, "--json")
     canaries = CanarySet.load(out)
     assert code == 0
@@ -46,3 +59,38 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, options, says):
     assert code == 2 and out == "" and says in err
     assert err.startswith("error: ") and err.count("\n") == 1
     assert not (tmp_path / "c").exists()
+
+
+QUICK = ["--data", "digits", "--epochs", "1", "--steps-per-epoch", "3", "--model", "mlp"]
+
+
+def test_a_set_is_crafted_through_models_then_shown_diagnosed_and_evaluated(tmp_path, capsys):
+    out, page = tmp_path / "c.safetensors", tmp_path / "c.png"
+    craft = ["canaries", "craft", *QUICK, "--method", "ibis", "--count", 20, "--restarts", 2, "--seed", 1, "-o", out]
+    code, text, _ = run(capsys, *craft, "--json")
+    record = json.loads(text)
+    assert code == 0 and len(record["log"]) == 2 and CanarySet.load(out).method == "ibis"
+    assert not (tmp_path / "c.safetensors.progress").exists()
+    code, _, _ = run(capsys, "canaries", "show", out, "--data", "digits", "-o", page)
+    assert code == 0 and page.read_bytes().startswith(b"\x89PNG")
+    code, text, _ = run(capsys, "canaries", "diagnose", out, *QUICK, "--json")
+    assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20
+    code, text, err = run(capsys, "canaries", "evaluate", out, *QUICK, "--runs", 2, "--seed", 1)
+    assert code == 0 and "TPR at FPR 0.05" in text and "fresh run of its own" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["craft", "--method", "ibis", "--restarts", "0"], "restarts"),
+        (["craft", "--method", "ibis", "--start", "ibis"], "start"),
+        (["craft", "--method", "greedy", "--model", "nonsense"], "nonsense"),
+        (["craft", "--method", "greedy", "--count", "5000"], "5000"),
+        (["craft", "--method", "greedy", "--noise-multiplier", "1"], "clipping_norm"),
+        (["craft", "--method", "ibis", "--embedding", "nowhere", "--regulariser", "1"], "nowhere"),
+    ],
+)
+def test_mistakes_in_the_recipe_are_one_line(tmp_path, capsys, arguments, says):
+    code, out, err = run(capsys, "canaries", *arguments, *QUICK[:-2], "--output", tmp_path / "c", "--quiet")
+    assert code == 2 and out == "" and says in err
+    assert err.startswith("error: ") and err.count("\n") == 1

@@ -24,7 +24,7 @@ NO_BOUND = (
 )
 ATTACKS: dict[str, Callable[[ShadowArrays, int], AttackScores]] = {
     "lira_online": lambda a, t: lira(a.shadow_phi, a.keep, a.target_phi[t]),
-    "lira_offline": lambda a, t: lira(a.shadow_phi, a.keep, a.target_phi[t], "offline"),
+    "lira_offline": lambda a, t: lira(a.shadow_phi, a.keep, a.target_phi[t], "offline", "pooled"),
     "base_online": lambda a, t: base(_log_p(a.shadow_phi), a.keep, _log_p(a.target_phi[t])),
     "rmia_offline": lambda a, t: _rmia(a, t),
     "calibrated_loss": lambda a, t: calibrated_loss(_log_p(a.shadow_phi), a.keep, _log_p(a.target_phi[t])),

@@ -177,6 +177,7 @@ def comparison(frame: pd.DataFrame, better: tuple[str, int], worse: tuple[str, i
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=8)
+    parser.add_argument("--first-group", type=int, default=0, help="Other groups than the first: a fresh sample.")
     parser.add_argument("--shadows", type=int, default=64)
     parser.add_argument("--targets", type=int, default=4)
     parser.add_argument("--data", default="digits")
@@ -192,7 +193,7 @@ def main() -> None:
     given = parser.parse_args()
     data = noisy_rows(given.data, given.rows)
     rows: list[dict[str, object]] = []
-    for number in range(given.groups):
+    for number in range(given.first_group, given.first_group + given.groups):
         arrays = group(data, number, given)
         rows += rows_of(arrays, number)
         print(f"group {number}: held-out accuracy of the targets {np.round(arrays.target_accuracy, 3)}", flush=True)

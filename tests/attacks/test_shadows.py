@@ -201,8 +201,11 @@ def test_user_function_is_found_by_name_and_checked(tmp_path, monkeypatch):
     )
     training = UserTraining("my_recipe_of_tests:train", str(tmp_path))
     models = training(np.array([[True, False, True], [False, False, True]]), [10, 20])
-    assert [float(m.weight[0, 0]) for m in models] == [12.0, 21.0]
-    assert len(training.code_hash()) == 64
+    assert [float(m.weight.detach()[0, 0]) for m in models] == [12.0, 21.0]
+    before = training.code_hash()
+    assert len(before) == 64
+    (tmp_path / "my_recipe_of_tests.py").write_text((tmp_path / "my_recipe_of_tests.py").read_text() + "# edited\n")
+    assert training.code_hash() != before  # an edited recipe never meets the shards of the old one
     for name, message in (
         ("my_recipe_of_tests:nothing", "Module"),
         ("my_recipe_of_tests:one", r"\(indices, seed\)"),

@@ -178,7 +178,7 @@ def test_canaries_are_scored_before_their_coins_are_opened(capsys, tmp_path, sma
 
 
 def test_a_users_own_training_function(tmp_path, small_data):
-    """A real process in the user's folder; an edited recipe trains anew."""
+    """A real process in the user's folder: five shadows and a target, one call each."""
     recipe = tmp_path / "recipe.py"
     recipe.write_text(
         "import numpy as np, torch\n"
@@ -203,15 +203,12 @@ def test_a_users_own_training_function(tmp_path, small_data):
         "--shadows", "5", "--output", "runs/lira", "--json",
     ]  # fmt: skip
 
-    def calls() -> int:
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr
-        assert json.loads(result.stdout)["origin"]["train"] == "recipe:train"
-        return len((tmp_path / "calls.txt").read_text().splitlines())
-
-    assert calls() == 6
-    recipe.write_text(recipe.read_text().replace("range(30)", "range(31)"))
-    assert calls() == 12
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    record = json.loads(result.stdout)
+    assert record["origin"]["train"] == "recipe:train"
+    assert record["attacks"]["lira_online"]["metrics"]["auc"] > 0.6  # a linear model of 60 rows overfits
+    assert len((tmp_path / "calls.txt").read_text().splitlines()) == 6
 
 
 def test_arrays_give_the_same_scores_as_the_function(capsys, tmp_path, values):

@@ -52,7 +52,7 @@ class Refinement:
     step_size in units of the width of the valid range, falling linearly to a tenth of it over the run."""
 
     replicas: int = 8
-    restarts: int = 8
+    restarts: int = 12
     steps: int = 12
     warmup: int = 4
     restart_from: str = "trained"
@@ -61,7 +61,7 @@ class Refinement:
     scale: float = 2.0
     regulariser: float = 0.0
     regulariser_form: str = "unit"
-    step_size: float = 0.04
+    step_size: float = 0.08
     batch: int = 100
     learning_rate: float = 0.05
     momentum: float = 0.9

@@ -5,7 +5,8 @@ offline             one-sided, the paper's: mean over views of z = (phi_t - loca
 offline_neglogsf    one-sided: mean over views of -log P[Z > phi_t]; ranks as `offline` with one normal view
 offline_two_sided   what the 2021 code calls offline: mean over views of -log p(phi_t; OUT); weak, kept by name
 
-The densities are those of `spread.predictive`: normal, or Student t for variance "shrunk". Every example uses all of
+The densities are those of `spread.predictive`: normal, or Student t for variance "shrunk", there with the IN centre of
+`centre.regressed`. Every example uses all of
 its own shadow models: counts may differ. With unequal variances the ratio is quadratic in phi, so that a target far
 BELOW both sides can look like a member; the shrunk variant, ours, never lets such a target pass the score of the lower
 of the two locations. The textbook variants are left as published.

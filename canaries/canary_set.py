@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..foundation import InputError, write_bytes
-from .tensor_file import content_sha256, metadata_json, pack, unpack
+from ..foundation.tensor_file import content_sha256, metadata_json, pack, unpack
 
 TENSORS = ("x", "y", "source_index")
 

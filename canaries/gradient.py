@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..foundation import InputError, numpy_stream, write_bytes
-from .tensor_file import content_sha256, metadata_json, pack, unpack
+from ..foundation.tensor_file import content_sha256, metadata_json, pack, unpack
 
 DESIGNS = ("dirac", "random")
 

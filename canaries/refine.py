@@ -28,12 +28,12 @@ import torch
 from torch import Tensor, nn
 
 from ..foundation import InputError, numpy_stream, torch_stream, write_bytes
+from ..foundation.tensor_file import content_sha256, pack, unpack
 from .bilevel import OUTERS, Bilevel, Parameters, complementary_masks, directions, margins, norm, stacked, zeros_like
 from .canary_set import CanarySet
 from .injection import remaining_rows
 from .pool import Pool
 from .regulariser import FORMS, Embedding, mean_orthogonality, mean_squared_cosine
-from .tensor_file import content_sha256, pack, unpack
 
 RESTARTS_FROM = ("trained", "bank")
 
@@ -119,6 +119,7 @@ def refine(
     base_models: Sequence[nn.Module] = (),
     checkpoint: str | Path | None = None,
     on_restart: Callable[[dict[str, Any]], None] | None = None,
+    device: str | torch.device = "cpu",
 ) -> tuple[CanarySet, list[dict[str, Any]]]:
     """Refined set (labels and sources as before) and the log, one record a restart.
 
@@ -128,6 +129,7 @@ def refine(
     moved (mean |C − C₀|).
 
     base_models  give the embeddings of the regulariser; needed where it is on
+    device       where train_many puts its models
     checkpoint   file to resume from, written after every restart: an interrupted and an unbroken run agree to the bit
 
     Errors: InputError for settings that do not fit, missing base models, gradients that are not finite.
@@ -136,7 +138,7 @@ def refine(
     if settings.regulariser > 0 and not base_models:
         raise InputError("regulariser needs base_models, whose embeddings it makes orthogonal")
     stay = remaining_rows(canaries, len(pool))
-    device = next(base_models[0].parameters()).device if base_models else torch.device("cpu")
+    device = torch.device(device)
     x, y = torch.from_numpy(pool.x[stay]).to(device), torch.from_numpy(pool.y[stay]).to(device)
     labels = torch.from_numpy(canaries.y.copy()).to(device)
     low, high = (torch.from_numpy(np.array(bound)).to(device) for bound in pool.bounds())

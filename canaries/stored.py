@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..foundation import InputError
+from ..foundation.tensor_file import unpack
 from .canary_set import CanarySet
 from .gradient import GradientCanaries
-from .tensor_file import unpack
 
 
 def load_canaries(path: str | Path) -> CanarySet | GradientCanaries:

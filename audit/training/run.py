@@ -29,8 +29,8 @@ from ... import __version__
 from ...canaries import CanarySet, Coins
 from ...canaries.coins import commit
 from ...canaries.injection import remaining_rows
-from ...canaries.tensor_file import pack, unpack
 from ...foundation import InputError, fresh_seed, read_json, write_bytes, write_json
+from ...foundation.tensor_file import pack, unpack
 from .data import Data
 from .engine import BuildModel, Stack, fitting_threads, initial_stack, train_epochs
 from .settings import TrainingSettings

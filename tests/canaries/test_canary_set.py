@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coalmine.canaries import CanarySet, craft, load_canaries
-from coalmine.canaries.tensor_file import pack
 from coalmine.foundation import InputError
+from coalmine.foundation.tensor_file import pack
 
 
 def a_set(m: int = 5, **changes) -> CanarySet:

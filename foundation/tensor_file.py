@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..foundation import InputError
+from .errors import InputError
 
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 

@@ -88,6 +88,8 @@ def craft_for(
         s = trainer.settings
         inner = InnerTraining(s.epochs, s.steps_per_epoch, s.learning_rate, s.momentum)
         options |= {"build": trainer.build, "inner": inner}
+    if method == "ibis" and trainer is not None:
+        options |= {"device": trainer.device}
     return craft(
         method,
         data.x,

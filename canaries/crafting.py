@@ -26,6 +26,7 @@ PLAIN: dict[str, Callable[[Pool, int, int], CanarySet]] = {
 }
 WITH_MODELS = ("highest_loss", "highest_self_influence", "greedy", "clipbkd", "canife", "metagradient", "ibis")
 METHODS = (*PLAIN, *WITH_MODELS)
+FROM_ROWS = ("random", "mislabelled", "highest_loss", "highest_self_influence", "greedy")
 
 
 def craft(
@@ -63,6 +64,9 @@ def craft(
         return PLAIN[method](pool, int(count), seed)
     if train_many is None:
         raise InputError(f"method {method!r} looks through trained models: give train_many, the recipe to be audited")
+    rows = len(pool.candidates())
+    if count > rows and (start if method == "ibis" else method) in FROM_ROWS:  # told before any model is trained
+        raise InputError(f"count is {count}, the pool has {rows} rows to choose from: ask for fewer")
     return _with_models(method, pool, int(count), seed, train_many, start, refinement, options)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .base_models import base_models
 from .canary_set import CanarySet
 from .pool import Pool
@@ -26,9 +28,10 @@ def ibis(
     round_8_bits: bool = False,
     checkpoint: str | Path | None = None,
     on_restart: Callable[[dict[str, Any]], None] | None = None,
+    device: str | torch.device = "cpu",
 ) -> tuple[CanarySet, list[dict[str, Any]]]:
     """(refined set, log). round_8_bits stores values an 8-bit image file can hold; measure the set after rounding."""
     refinement = refinement or Refinement()
     models = base_models(pool, train_many, seed) if refinement.regulariser > 0 else []
-    refined, log = refine(start, pool, train_many, refinement, seed, models, checkpoint, on_restart)
+    refined, log = refine(start, pool, train_many, refinement, seed, models, checkpoint, on_restart, device)
     return (round_to_8_bits(refined) if round_8_bits else refined), log

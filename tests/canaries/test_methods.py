@@ -63,6 +63,15 @@ def test_methods_that_need_models_say_so(method):
         craft(method, X, Y, 3, (0, 1), 4, 0)
 
 
+@pytest.mark.parametrize("method", ["highest_loss", "highest_self_influence", "greedy", "ibis"])
+def test_too_few_rows_are_told_before_any_model_is_trained(method):
+    def never(*_):
+        pytest.fail("a model was trained first")
+
+    with pytest.raises(InputError, match="count is 41, the pool has 40 rows"):
+        craft(method, X, Y, 3, (0, 1), 41, 0, train_many=never, start="greedy")
+
+
 def test_highest_loss_takes_the_rows_with_the_highest_loss_among_the_allowed():
     seen = {}
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from ...foundation import InputError, torch_stream
-from .gradients import Batch, classification_loss, gradient_sum, padded_batches
+from .gradients import Batch, augmentation_moves, classification_loss, gradient_sum, padded_batches
 from .settings import TrainingSettings
 from .stack import BuildModel, Stack, batch_normalisation, initial_stack
 
@@ -71,12 +71,14 @@ def train_epochs(
     gradients that are not finite.
     """
     _check(stack, x, y, membership, settings)
+    augmented = settings.augmentation == "flip_shift"
     step = stack.epochs_done * settings.steps_per_epoch
     for epoch in range(stack.epochs_done, settings.epochs):
         noise = [torch_stream(seed, f"noise/{epoch}", stack.theta.device) for seed in stack.seeds]
         augmentation = [torch_stream(seed, f"augmentation/{epoch}", x.device) for seed in stack.seeds]
         for index, mask in padded_batches(membership, settings, stack.seeds, epoch):
-            batch = Batch(x, y, index, mask, augmentation if settings.augmentation != "none" else None)
+            moves = augmentation_moves(mask, tuple(x.shape[1:]), augmentation) if augmented else None
+            batch = Batch(x, y, index, mask, moves)
             noisy_sum = gradient_sum(stack, batch, settings, epoch, step)
             extra = hooks.extra_sum(step) if hooks else None
             if extra is not None:

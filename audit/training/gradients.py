@@ -13,7 +13,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from ...foundation import InputError, numpy_stream
-from .augmentation import flip_shift
+from .augmentation import Moves, draw_moves, flip_shift, reach_of
 from .samplers import epoch_batches
 from .settings import TrainingSettings
 from .stack import Stack, batch_normalisation
@@ -23,24 +23,50 @@ GRADIENT_BYTES = 64 * 2**20  # of per-example gradients in memory at a time
 
 @dataclass(frozen=True)
 class Batch:
-    """The padded batches of K models: index (K, B) into the rows, mask (K, B) 1 for a real row and 0 for padding."""
+    """The padded batches of K models: index (K, B) into the rows, mask (K, B) 1 for a real row and 0 for padding.
+
+    moves: one draw of the augmentation for each of the K * B places, or None.
+    """
 
     x: Tensor
     y: Tensor
     index: np.ndarray
     mask: np.ndarray
-    augmentation: list[torch.Generator] | None
+    moves: Moves | None
 
     def pieces(self, size: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """x (K, b, ...), y (K, b), mask (K, b) in pieces of at most `size` columns."""
         for start in range(0, self.index.shape[1], size):
-            index = torch.from_numpy(self.index[:, start : start + size]).to(self.x.device)
-            mask = torch.from_numpy(self.mask[:, start : start + size]).to(self.x.device, dtype)
+            columns = slice(start, start + size)
+            index = torch.from_numpy(self.index[:, columns]).to(self.x.device)
+            mask = torch.from_numpy(self.mask[:, columns]).to(self.x.device, dtype)
             x = self.x[index]
             x = x.to(dtype) if x.is_floating_point() else x
-            if self.augmentation is not None:
-                x = torch.stack([flip_shift(row, g) for row, g in zip(x, self.augmentation, strict=True)])
+            if self.moves is not None:
+                drawn = (self.moves.mirrored, self.moves.down, self.moves.right)
+                moves = Moves(*(d.view(self.index.shape)[:, columns].reshape(-1) for d in drawn))
+                x = flip_shift(x.flatten(0, 1), moves, reach_of(tuple(self.x.shape[1:]))).view(x.shape)
             yield x, self.y[index], mask
+
+
+def augmentation_moves(mask: np.ndarray, input_shape: tuple[int, ...], generators: Sequence[torch.Generator]) -> Moves:
+    """Each model draws for its own real rows alone: what it draws does not depend on the models beside it."""
+    reach, (models, width) = reach_of(input_shape), mask.shape
+    device = generators[0].device
+    padded = Moves(
+        torch.zeros((models, width), dtype=torch.bool, device=device),
+        torch.full((models, width), reach, device=device),
+        torch.full((models, width), reach, device=device),
+    )
+    for k, generator in enumerate(generators):
+        real = int(mask[k].sum())  # padding stands at the end of a row
+        drawn = draw_moves(real, reach, generator)
+        padded.mirrored[k, :real], padded.down[k, :real], padded.right[k, :real] = (
+            drawn.mirrored,
+            drawn.down,
+            drawn.right,
+        )
+    return padded
 
 
 def padded_batches(
@@ -69,7 +95,7 @@ def gradient_sum(stack: Stack, batch: Batch, settings: TrainingSettings, epoch: 
     if private:
         size = max(16, GRADIENT_BYTES // (len(stack.seeds) * parameter_count * 4))
     else:  # a batch-coupled model must see its batch whole
-        size = 2**62 if batch_normalisation(stack.template) else max(64, 4096 // len(stack.seeds))
+        size = 2**62 if batch_normalisation(stack.template) else max(256, 16384 // len(stack.seeds))
     with _dropout_randomness(stack, epoch, step):
         for x, y, mask in batch.pieces(size, stack.theta.dtype):
             if private:

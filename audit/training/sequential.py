@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...foundation import InputError, numpy_stream, torch_stream
-from .augmentation import flip_shift
+from .augmentation import draw_moves, flip_shift, reach_of
 from .engine import classification_loss
 from .samplers import epoch_batches
 from .settings import TrainingSettings
@@ -53,7 +53,8 @@ def _train(
             rows = torch.from_numpy(drawn[member[drawn]]).to(x.device)
             inputs = x[rows]
             if settings.augmentation != "none" and len(rows):
-                inputs = flip_shift(inputs, augmentation)
+                reach = reach_of(tuple(x.shape[1:]))
+                inputs = flip_shift(inputs, draw_moves(len(rows), reach, augmentation), reach)
             with _lent_seed(seed, f"dropout/{epoch}/{step}") if dropout else nullcontext():
                 total = _gradient_sum(model, parameters, inputs, y[rows], settings.clipping_norm)
             if settings.noise_multiplier > 0 and settings.clipping_norm is not None:

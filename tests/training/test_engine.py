@@ -8,6 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import nn
 
+from coalmine.audit.training.augmentation import Moves, draw_moves, flip_shift
 from coalmine.audit.training.engine import classification_loss, initial_stack, train_epochs, train_many
 from coalmine.audit.training.samplers import epoch_batches
 from coalmine.audit.training.settings import TrainingSettings
@@ -172,6 +173,50 @@ def test_stopping_between_epochs_and_going_on_gives_the_same_bits():
     for _ in train_epochs(resumed, x, y, membership, settings):
         pass
     assert torch.equal(unbroken.theta, resumed.theta)
+
+
+def image_model(seed: int) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, CLASSES))
+
+
+@pytest.mark.parametrize("change", [{}, {"clipping_norm": None, "noise_multiplier": 0.0}])
+def test_augmentation_of_a_model_does_not_depend_on_the_models_stacked_with_it(change):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((RECORDS, 1, 8, 8), dtype=np.float32), rng.integers(0, CLASSES, RECORDS)
+    membership = rng.random((3, RECORDS)) < 0.5
+    told = tell(augmentation="flip_shift", **change)
+    stacked = train_many(image_model, x, y, membership, [7, 8, 9], told, chunk=3)
+    alone = train_many(image_model, x, y, membership, [7, 8, 9], told, chunk=1)
+    plain = train_many(image_model, x, y, membership, [7, 8, 9], tell(**change), chunk=3)
+    for k in range(3):
+        torch.testing.assert_close(flat(stacked[k]), flat(alone[k]), rtol=1e-4, atol=1e-5)
+        assert not torch.allclose(flat(stacked[k]), flat(plain[k]), rtol=1e-3)
+
+
+def test_flip_shift_moves_whole_images_and_stays_inside_its_reach():
+    image = torch.arange(1.0, 65).view(1, 1, 8, 8).repeat(500, 1, 1, 1)
+    moves = draw_moves(500, reach=1, generator=torch_stream(0, "augmentation/0"))
+    moved = flip_shift(image, moves, reach=1)
+    assert abs(moves.mirrored.float().mean().item() - 0.5) < 0.12  # five standard errors
+    assert set(moves.down.tolist()) == set(moves.right.tolist()) == {0, 1, 2}
+    for i in range(500):
+        expected = image[i, 0].flip(-1) if moves.mirrored[i] else image[i, 0]
+        down, right = 1 - int(moves.down[i]), 1 - int(moves.right[i])
+        expected = torch.roll(expected, (down, right), (0, 1))
+        inner = (slice(1, 7), slice(1, 7))
+        assert torch.equal(moved[i, 0][inner], expected[inner])
+    still = Moves(
+        torch.zeros(500, dtype=torch.bool), torch.ones(500, dtype=torch.long), torch.ones(500, dtype=torch.long)
+    )
+    assert torch.equal(flip_shift(image, still, reach=1), image)
+
+
+def test_augmentation_needs_images():
+    x, y = rows()
+    with pytest.raises(InputError, match="flip_shift"):
+        train_many(build, x, y, np.ones((1, RECORDS), dtype=bool), [1], tell(augmentation="flip_shift"))
 
 
 def test_dropout_is_deterministic_and_leaves_the_global_generator_alone():

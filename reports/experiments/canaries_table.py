@@ -24,11 +24,10 @@ from torch import nn
 
 from coalmine.audit.bounds import RandomAllocation
 from coalmine.audit.canary_evaluation import evaluate_canaries, mean_interval
-from coalmine.audit.crafting import Trainer
+from coalmine.audit.crafting import Trainer, craft_for
 from coalmine.audit.training.data import Data, load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.canaries import CanarySet
-from coalmine.canaries.crafting import craft
 from coalmine.canaries.refine import Refinement
 from coalmine.foundation import read_json, write_json
 
@@ -59,6 +58,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "greedy + SOBA, v = 0": ibis("greedy", replace(FULL, implicit=False)),
     "random + SOBA": ibis("random", FULL),
     "greedy + SOBA, loss, bank": ibis("greedy", AS_PROTOTYPED),
+    "metagradient": {"method": "metagradient"},
 }
 SETTINGS = {
     # name: (width, hidden, noise multiplier or None, runs)
@@ -123,18 +123,7 @@ def crafted(folder: Path, seed: int, name: str) -> CanarySet:
         return CanarySet.load(path)
     data, options = digits(), dict(METHODS[name])
     started = time.process_time()
-    canaries = craft(
-        options.pop("method"),
-        data.x,
-        data.y,
-        len(data.classes),
-        data.value_range,
-        COUNT,
-        seed,
-        data_fingerprint=data.fingerprint,
-        train_many=trainer("plain"),
-        **options,
-    )
+    canaries = craft_for(data, options.pop("method"), COUNT, seed, trainer("plain"), **options)
     write_json(path.with_suffix(".cost.json"), {"cpu_seconds": time.process_time() - started})
     canaries.save(path)
     return canaries
@@ -214,6 +203,7 @@ PAIRS = [
     ("greedy + SOBA", "binary noise + SOBA"),
     ("greedy + SOBA", "greedy + SOBA, v = 0"),
     ("greedy + SOBA", "greedy + SOBA, loss, bank"),
+    ("greedy + SOBA", "metagradient"),
 ]
 
 

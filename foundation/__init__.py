@@ -1,11 +1,22 @@
 """What every part stands on: how a user's mistake is told, how files are written, how randomness is drawn."""
 
 from .errors import InputError
-from .files import read_json, sha256_of_bytes, sha256_of_file, write_bytes, write_json, write_text
+from .files import (
+    check_output_file,
+    check_output_folder,
+    read_json,
+    sha256_of_bytes,
+    sha256_of_file,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from .streams import fresh_seed, numpy_stream, torch_stream
 
 __all__ = [
     "InputError",
+    "check_output_file",
+    "check_output_folder",
     "fresh_seed",
     "numpy_stream",
     "read_json",

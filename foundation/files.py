@@ -16,18 +16,46 @@ from .errors import InputError
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, flush to disk, rename: a reader sees old or new, no half."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{str(path)!r} cannot be written ({reason}): name a place that can be") from None
+
+
+def check_output_file(path: str | Path, argument: str = "output") -> None:
+    """Errors: InputError where a file of that name could not be written, told before long work and not after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{argument} {str(path)!r} is a directory: name the file in it")
+    _check_parents(path, argument)
+
+
+def check_output_folder(path: str | Path, argument: str = "output") -> None:
+    """Errors: InputError where a folder of that name could not be made or written to."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{argument} {str(path)!r} is a file: name a folder")
+    _check_parents(path / "file", argument)
+
+
+def _check_parents(path: Path, argument: str) -> None:
+    there = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
+    if not there.is_dir():
+        raise InputError(f"{argument} {str(path)!r} lies below a file: name a path whose folders can be made")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{argument} {str(path)!r} cannot be written ({str(there)!r} denies it): name another place")
 
 
 def write_text(path: str | Path, content: str) -> None:

@@ -19,7 +19,7 @@ from .claim_options import (
     StepsPerEpoch,
     claim_from_options,
 )
-from .options import Json, Quiet, print_json, remark
+from .options import Json, Quiet, print_json, remark, writable_file
 
 app = typer.Typer(add_completion=False)
 
@@ -83,7 +83,9 @@ def audit(
     ] = None,
     canary_kind: Annotated[str, typer.Option("--canary-kind", help="example or gradient, for the record.")] = "example",
     label: Annotated[str, typer.Option("--label", help="A name for this audit in reports.")] = "",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write audit.json here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", callback=writable_file, help="Write audit.json here.")
+    ] = None,
     fail_on_rejection: Annotated[
         bool, typer.Option("--fail-on-rejection", help="Exit with code 1 when the claim is rejected.")
     ] = False,

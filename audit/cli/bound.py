@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress
+from .options import Json, Quiet, print_json, progress, writable_file
 from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
@@ -35,7 +35,9 @@ def bound(
         list[float] | None, typer.Option(help="For the true-positive rate; may be repeated. Default 0.001, 0.01, 0.1.")
     ] = None,
     width: Annotated[float, typer.Option(help="Width asked of the accuracy interval.")] = 1e-6,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Draw the sweep to a .png, .svg or .pdf.")] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

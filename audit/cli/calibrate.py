@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress
+from .options import Json, Quiet, print_json, progress, writable_file
 from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
@@ -32,7 +32,9 @@ def calibrate(
     tolerance: Annotated[
         float | None, typer.Option(help="Relative; default 1e-4 for accuracy, 1e-3 otherwise.")
     ] = None,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Draw the sweep to a .png, .svg or .pdf.")] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

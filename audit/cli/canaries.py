@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_file
 
 if TYPE_CHECKING:
     from ..crafting import Trainer
@@ -46,7 +46,9 @@ def craft_command(
         ),
     ] = "binary_noise",
     count: Annotated[int, typer.Option(help="How many canaries.")] = 200,
-    out: Annotated[Path, typer.Option("--output", "-o", help="Where to write the set.")] = Path("canaries.safetensors"),
+    out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="Where to write the set.")] = Path(
+        "canaries.safetensors"
+    ),
     start: Annotated[str, typer.Option(help="ibis: the set that refinement begins with.")] = "binary_noise",
     restarts: Annotated[int, typer.Option(help="ibis: how often the replicas are trained afresh.")] = 12,
     regulariser: Annotated[float, typer.Option(help="ibis: λ of the embeddings' mean squared cosine.")] = 0.0,
@@ -126,7 +128,9 @@ def craft_command(
 @app.command("show")
 def show_command(
     canaries: CanariesFile,
-    out: Annotated[Path, typer.Option("--output", "-o", help="The picture.")] = Path("canaries.png"),
+    out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="The picture.")] = Path(
+        "canaries.png"
+    ),
     data: Annotated[str | None, typer.Option("--data", help="Shows the rows that canaries came from.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="With --data: gradient cosines.")] = None,
     quiet: Quiet = False,

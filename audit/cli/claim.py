@@ -18,7 +18,7 @@ from .claim_options import (
     StepsPerEpoch,
     claim_from_options,
 )
-from .options import Json, Quiet, print_json, remark
+from .options import Json, Quiet, print_json, remark, writable_file
 
 app = typer.Typer(add_completion=False)
 
@@ -27,7 +27,9 @@ DIVISORS = ("public", "realised")
 
 @app.command()
 def claim(
-    output: Annotated[Path, typer.Option("--output", "-o", help="claim.json")] = Path("claim.json"),
+    output: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="claim.json")] = Path(
+        "claim.json"
+    ),
     mechanism: Mechanism = None,
     steps_per_epoch: StepsPerEpoch = None,
     epochs: Epochs = None,

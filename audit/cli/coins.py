@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, Seed, print_json, remark
+from .options import Json, Quiet, Seed, print_json, remark, writable_file
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -16,10 +16,12 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def coins(
     canaries: Annotated[Path, typer.Argument(help="The frozen canary set.")],
-    out: Annotated[Path, typer.Option("--output", "-o", help="Secret until scores exist.")] = Path("coins.json"),
-    commitment: Annotated[Path, typer.Option("--commitment", help="Public: the hash of the coins file.")] = Path(
-        "commitment.json"
-    ),
+    out: Annotated[
+        Path, typer.Option("--output", "-o", callback=writable_file, help="Secret until scores exist.")
+    ] = Path("coins.json"),
+    commitment: Annotated[
+        Path, typer.Option("--commitment", callback=writable_file, help="Public: the hash of the coins file.")
+    ] = Path("commitment.json"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing coins file.")] = False,
     seed: Seed = None,
     quiet: Quiet = False,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -22,7 +22,12 @@ LAYOUTS = ("mi_lira_2021", "lira-pytorch", "lira_analysis", "ml_privacy_meter")
 
 @app.command(epilog=EXAMPLE)
 def lira(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; the same command resumes it.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+        ),
+    ],
     data: Annotated[
         str, typer.Option(help="digits, cifar10:ROOT, imagefolder:DIR, table.csv, arrays.npz …")
     ] = "digits",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress
+from .options import Json, Quiet, print_json, progress, writable_file
 from .sweep import check_plot, numbers, plot, swept
 
 app = typer.Typer()
@@ -30,7 +30,9 @@ def plan(
         float, typer.Option(help="Clipping norm C, to state the noise's standard deviation.")
     ] = 1.0,
     adjacency: Annotated[str, typer.Option(help="add_remove (sensitivity C) or replace_one (2C).")] = "add_remove",
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Draw the sweep to a .png, .svg or .pdf.")] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from ...foundation import InputError, write_json
 from .claim_options import ClaimFile
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -19,7 +19,9 @@ app = typer.Typer(add_completion=False)
     "--steps-per-epoch 10 --epochs 20 --noise-multiplier 3 --clipping-norm 1 --learning-rate 0.5 --output runs/repeat"
 )
 def repeat(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder; the same command resumes it.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", callback=writable_folder, help="Folder; the same command resumes it.")
+    ],
     canaries: Annotated[Path, typer.Option(help="canaries.safetensors")],
     runs: Annotated[int, typer.Option(help="R: independent trainings.")],
     claim: ClaimFile = None,

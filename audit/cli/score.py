@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError, read_json
-from .options import Device, Json, Quiet, print_json, remark, torch_device
+from .options import Device, Json, Quiet, print_json, remark, torch_device, writable_file
 
 app = typer.Typer(add_completion=False)
 
@@ -27,7 +27,13 @@ def score(
     ],
     canaries: Annotated[Path, typer.Option(help="canaries.safetensors")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="scores.csv, .parquet or .npz; a .json record is written beside it.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            callback=writable_file,
+            help="scores.csv, .parquet or .npz; a .json record is written beside it.",
+        ),
     ] = Path("scores.csv"),
     model: Annotated[
         str | None,

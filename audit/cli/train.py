@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -19,7 +19,12 @@ app = typer.Typer(add_completion=False)
     "--learning-rate 0.5 --output runs/a"
 )
 def train(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; the same command resumes it.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+        ),
+    ],
     steps_per_epoch: Annotated[int, typer.Option(help="M: optimiser steps in one epoch.")],
     epochs: Annotated[int, typer.Option(help="E: epochs.")],
     learning_rate: Annotated[float, typer.Option(help="Step size of SGD.")],

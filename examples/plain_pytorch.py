@@ -2,7 +2,7 @@
 
     python plain_pytorch.py export
     coalmine canaries craft --data digits.npz --method mislabelled --count 200
-    coalmine coins canaries.safetensors
+    coalmine coins --canaries canaries.safetensors
     python plain_pytorch.py
     coalmine score --checkpoint model.pt --model plain_pytorch:Net --canaries canaries.safetensors
     coalmine audit --scores scores.csv --coins coins.json --epsilon 1 --delta 1e-5 --output audit.json

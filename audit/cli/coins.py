@@ -15,14 +15,14 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command()
 def coins(
-    canaries: Annotated[Path, typer.Argument(help="The frozen canary set.")],
+    canaries: Annotated[Path, typer.Option("--canaries", help="canaries.safetensors: the frozen set.")],
     out: Annotated[
         Path, typer.Option("--output", "-o", callback=writable_file, help="Secret until scores exist.")
     ] = Path("coins.json"),
     commitment: Annotated[
         Path, typer.Option("--commitment", callback=writable_file, help="Public: the hash of the coins file.")
     ] = Path("commitment.json"),
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing coins file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing coins and their commitment.")] = False,
     seed: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -31,7 +31,7 @@ def coins(
 
     Publish or time-stamp the commitment before you train; keep the coins to yourself until the scores exist.
 
-    Example: coalmine coins canaries.safetensors --output coins.json --commitment commitment.json
+    Example: coalmine coins --canaries canaries.safetensors --output coins.json --commitment commitment.json
     """
     from ...canaries import draw_coins
     from ...canaries.coins import save_commitment
@@ -41,10 +41,12 @@ def coins(
         raise InputError(
             f"--output and --commitment are both {str(out)!r}: the coins are secret, the commitment is public"
         )
-    if out.exists() and not force:
-        raise InputError(
-            f"--output {str(out)!r} exists: a run may depend on these coins; name another file or use --force"
-        )
+    for option, path, why in (
+        ("--output", out, "a run may depend on these coins"),
+        ("--commitment", commitment, "it may be published already"),
+    ):
+        if path.exists() and not force:
+            raise InputError(f"{option} {str(path)!r} exists: {why}; name another file or use --force")
     frozen = load_canaries(canaries)
     drawn = draw_coins(frozen, seed)
     drawn.save(out)

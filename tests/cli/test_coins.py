@@ -25,7 +25,7 @@ def run(capsys, *arguments):
 
 
 def test_coins_and_commitment_are_written_and_belong_together(here, capsys):
-    code, out, _ = run(capsys, "c.safetensors", "--json")
+    code, out, _ = run(capsys, "--canaries", "c.safetensors", "--json")
     assert code == 0 and json.loads(out)["canaries"] == 40
     Coins.load("coins.json").check(CanarySet.load("c.safetensors"))
     verify_commitment("coins.json", "commitment.json")
@@ -33,36 +33,44 @@ def test_coins_and_commitment_are_written_and_belong_together(here, capsys):
 
 
 def test_coins_are_never_overwritten_by_accident(here, capsys):
-    run(capsys, "c.safetensors")
+    run(capsys, "--canaries", "c.safetensors")
     before = (here / "coins.json").read_bytes()
-    code, _, err = run(capsys, "c.safetensors")
+    code, _, err = run(capsys, "--canaries", "c.safetensors")
     assert code == 2 and "--force" in err
     assert (here / "coins.json").read_bytes() == before
-    assert run(capsys, "c.safetensors", "--force")[0] == 0
+    assert run(capsys, "--canaries", "c.safetensors", "--force")[0] == 0
     assert (here / "coins.json").read_bytes() != before
 
 
+def test_a_published_commitment_is_never_overwritten_by_accident(here, capsys):
+    run(capsys, "--canaries", "c.safetensors")
+    before = (here / "commitment.json").read_bytes()
+    code, _, err = run(capsys, "--canaries", "c.safetensors", "--output", "other.json")
+    assert code == 2 and "--commitment" in err and not (here / "other.json").exists()
+    assert (here / "commitment.json").read_bytes() == before
+
+
 def test_a_seed_reproduces_and_says_what_it_is_for(here, capsys):
-    _, _, err = run(capsys, "c.safetensors", "--seed", "5")
+    _, _, err = run(capsys, "--canaries", "c.safetensors", "--seed", "5")
     before = (here / "coins.json").read_bytes()
     assert "for reproduction, not for privacy" in err
-    run(capsys, "c.safetensors", "--seed", "5", "--force")
+    run(capsys, "--canaries", "c.safetensors", "--seed", "5", "--force")
     assert (here / "coins.json").read_bytes() == before
 
 
 def test_gradient_canaries_have_coins_too(here, capsys):
     gradient_canaries(100, 10, 0).save("g.safetensors")
-    assert run(capsys, "g.safetensors")[0] == 0
+    assert run(capsys, "--canaries", "g.safetensors")[0] == 0
     assert len(Coins.load("coins.json")) == 10
 
 
 def test_secret_and_public_file_must_differ(here, capsys):
-    code, _, err = run(capsys, "c.safetensors", "--output", "a.json", "--commitment", "a.json")
+    code, _, err = run(capsys, "--canaries", "c.safetensors", "--output", "a.json", "--commitment", "a.json")
     assert code == 2 and "secret" in err
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04.", b"PK\x03\x04", b"\xff" * 40, b"{}"])
 def test_a_file_that_is_no_canary_set_is_one_line(here, capsys, content):
     (here / "bad").write_bytes(content)
-    code, out, err = run(capsys, "bad")
+    code, out, err = run(capsys, "--canaries", "bad")
     assert code == 2 and out == "" and err.startswith("error: ") and err.count("\n") == 1

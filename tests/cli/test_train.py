@@ -45,7 +45,7 @@ def planted(tmp_path, capsys):
             "-o",
             canaries,
         ],
-        ["coins", canaries, "--output", coins, "--commitment", tmp_path / "commitment.json", "--seed", 1],
+        ["coins", "--canaries", canaries, "--output", coins, "--commitment", tmp_path / "commitment.json", "--seed", 1],
     ):
         assert run(capsys, *command)[0] == 0
     return tmp_path

@@ -10,7 +10,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coalmine.foundation import InputError, fresh_seed, numpy_stream, read_json, torch_stream, write_bytes, write_json
+from coalmine.foundation import (
+    InputError,
+    check_output_file,
+    check_output_folder,
+    fresh_seed,
+    numpy_stream,
+    read_json,
+    torch_stream,
+    write_bytes,
+    write_json,
+)
 
 PURPOSES = ["pool", "craft", "coins", "allocation/0", "allocation/1", "noise/0", "noise/1", "init", "order", "shadow/1"]
 
@@ -113,3 +123,18 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_path_that_cannot_be_written_is_told_before_work(tmp_path):
+    (tmp_path / "plain").write_text("")
+    for path in (tmp_path, tmp_path / "plain" / "below"):
+        with pytest.raises(InputError, match="--output"):
+            check_output_file(path, "--output")
+    for path in (tmp_path / "plain", tmp_path / "plain" / "below"):
+        with pytest.raises(InputError, match="--output"):
+            check_output_folder(path, "--output")
+    check_output_file(tmp_path / "new" / "folders" / "a.json")
+    check_output_folder(tmp_path / "new")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["plain"]
+    with pytest.raises(InputError, match="cannot be written"):
+        write_bytes(tmp_path / "plain" / "below", b"")

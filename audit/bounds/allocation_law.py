@@ -58,9 +58,12 @@ def ratio_scale(steps: int, noise_multiplier: float) -> float:
     return min(deviation, 2.5 * math.sqrt(steps) * sharp_total_variation(chi_square(steps, 1, noise_multiplier)))
 
 
-def allocation_law(steps: int, noise_multiplier: float, resolution: float, tail: float, longest: int) -> RatioLaw:
+def allocation_law(
+    steps: int, noise_multiplier: float, resolution: float, tail: float, longest: int, extended: bool = False
+) -> RatioLaw:
     """steps = M ≥ 1. `resolution`: lattice steps in units of the laws' own scales; the interval's width falls with its
     square. `tail`: about what each cut may remove. Raises MemoryLimit where a transform would exceed `longest`.
+    `extended`: the powers, and the cells that they start from, in long double.
     """
     scale = ratio_scale(steps, noise_multiplier)
     top_log = max(
@@ -86,7 +89,7 @@ def allocation_law(steps: int, noise_multiplier: float, resolution: float, tail:
     for level in range(levels):
         h = width * float(RATIO) ** level
         start = 0 if level else bottom
-        law = step_cells(h * np.arange(start, cells + 1), noise_multiplier)
+        law = step_cells(h * np.arange(start, cells + 1), noise_multiplier, extended)
         inner = cells // RATIO if level else 0
         above, below, defect = _upper_level(law, h, start, inner, steps, tail, longest)
         if len(below.values) and below.values[0] == 0:
@@ -117,6 +120,7 @@ def allocation_law(steps: int, noise_multiplier: float, resolution: float, tail:
         record_share=1.0 / steps,
         mean_error=mean_error + (16 + 8 * reach) * UNIT,
         clip_error=clip_error,
+        extended=extended,
     )
 
 
@@ -181,7 +185,7 @@ def _part(found: list[Measure], h: float, inner: int, shift: float, tail: float)
             np.maximum(mass, 0.0, out=mass)
         two, rest = two + small.spread(np.ones(1)), rest + small.rest + 3 * tail
     values = h * np.arange(start, start + len(mass), dtype=float) + shift
-    return Part(values, mass, two, rest)
+    return Part(values, mass.astype(float), two, rest)
 
 
 def _where(part: Part, chosen: NDArray[np.bool_]) -> Part:
@@ -206,7 +210,7 @@ def _upper_bins(low: list[Part], high: list[Part], steps: int, step: float) -> t
             right = np.clip(np.expm1(rest) / growth, 0.0, 1.0)
             if sign < 0:  # masses under P: the share of the right neighbour, in P's own terms
                 right = np.clip(right * np.exp(step - rest), 0.0, 1.0)
-            rounding = (16 + 4 * float(np.max(np.abs(logs)))) * UNIT
+            rounding = (17 + 4 * float(np.max(np.abs(logs)))) * UNIT
             for target, share in ((bins, 1.0 - right), (bins + 1, right)):
                 given.add(target, share * part.mass, part.two * half, part.rest / 2, rounding)
                 factor = np.exp(sign * target * step)
@@ -226,7 +230,7 @@ def _lower_bins(parts: list[tuple[str, Part]], steps: int, step: float) -> tuple
         logs = np.log(part.values / steps)
         bins = np.rint(logs / step)
         growth = np.exp(bins * step)
-        rounding = (16 + 4 * float(np.max(np.abs(logs)))) * UNIT
+        rounding = (17 + 4 * float(np.max(np.abs(logs)))) * UNIT
 
         def add(target: Collector, factor: Array, part: Part = part, bins: Array = bins, r: float = rounding) -> None:
             worst = float(factor.max())

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
-from .rounding import PRODUCT, transform_error
+from .rounding import PRODUCT, UNIT, transform_error, unit_of
 
 Array = NDArray[Any]
-Spectrum = NDArray[np.complex128]
+Spectrum = NDArray[Any]  # complex, of the masses' precision
 
 
 class MemoryLimit(Exception):
@@ -61,6 +61,16 @@ class Measure:
         )
         return math.sqrt(float(weighted.sum())) * (1 + 1e-9)
 
+    def widened(self) -> Measure:
+        """The same in extended precision: exact."""
+        return Measure(self.start, self.mass.astype(np.longdouble), self.variance, self.rest, self.relative)
+
+    def rounded(self) -> Measure:
+        """The same in doubles: one rounding of each mass."""
+        if self.mass.dtype == float:
+            return self
+        return Measure(self.start, self.mass.astype(float), self.variance, self.rest, self.relative + UNIT)
+
     def reflected(self) -> Measure:
         variance = self.variance[::-1] if isinstance(self.variance, np.ndarray) else self.variance
         return Measure(1 - self.end, self.mass[::-1], variance, self.rest, self.relative)
@@ -72,12 +82,12 @@ UNIT_MASS = Measure(0, np.ones(1))
 def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longest: int) -> list[Measure]:
     """first * base^{*copies} for each of `firsts`: the law of a sum, one term of which has a law of its own.
 
-    One transform of each law, one complex power, one inverse transform of each result, all of length n. Results are
-    kept on windows outside which at most `tail` lies (Chernoff). Sums are formed modulo n, so that what lies outside
-    a window is added somewhere inside it: `tail` is part of the error. A result lacks at most 3·`tail` (1e-6 of it more
-    for rounding): ends of the laws, and what lies outside the window; times max(1, base total)^copies. Errors of `base`
-    are not carried on: that is left to the caller, who knows the functional. Raises MemoryLimit where n would exceed
-    `longest`.
+    One transform of each law, one complex power, one inverse transform of each result, all of length n and in the
+    precision of the base's masses. Results are kept on windows outside which at most `tail` lies (Chernoff). Sums are
+    formed modulo n, so that what lies outside a window is added somewhere inside it: `tail` is part of the error. A
+    result lacks at most 3·`tail` (1e-6 of it more for rounding): ends of the laws, and what lies outside the window;
+    times max(1, base total)^copies. Errors of `base` are not carried on: that is left to the caller, who knows the
+    functional. Raises MemoryLimit where n would exceed `longest`.
     """
     if copies == 0:
         return firsts
@@ -88,12 +98,13 @@ def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longe
     length = 1 << max(1, (needed - 1).bit_length())
     if length > longest:
         raise MemoryLimit
-    kappa = transform_error(length)
+    unit = unit_of(base.mass)
+    kappa, product_error = transform_error(length, unit), PRODUCT / UNIT * unit
     spectrum: Spectrum = np.asarray(rfft(base.mass, length))
     base_one = base.total
-    size = np.abs(spectrum) + kappa * base_one  # ≥ |exact transform|
+    size = np.abs(spectrum).astype(float) + kappa * base_one  # ≥ |exact transform|
     rest = size ** (copies - 1)
-    power_error = (copies * (kappa * base_one + 1.01 * PRODUCT * size)) * rest
+    power_error = (copies * (kappa * base_one + 1.01 * product_error * size)) * rest
     power_size = rest * size
     powered = _complex_power(spectrum, copies)
     return [
@@ -119,16 +130,17 @@ def _product(
     tail: float,
 ) -> Measure:
     """Multiply by the transform of `first`, transform back, cut the window out, bound the error (see `rounding`)."""
-    kappa = transform_error(length)
+    unit = unit_of(base.mass)
+    kappa, product_error = transform_error(length, unit), PRODUCT / UNIT * unit
     first_one = first.total
     if len(first.mass) == 1:
         factor, factor_error = np.full(1, first.mass[0], dtype=complex), 0.0
     else:
-        factor, factor_error = np.asarray(rfft(first.mass, length)), kappa * first_one
-    factor_size = np.abs(factor) + factor_error
+        factor, factor_error = np.asarray(rfft(first.mass.astype(base.mass.dtype), length)), kappa * first_one
+    factor_size = np.abs(factor).astype(float) + factor_error
     product = powered * factor
     spectral = (
-        power_error * factor_size + power_size * factor_error + PRODUCT * (power_size + power_error) * factor_size
+        power_error * factor_size + power_size * factor_error + product_error * (power_size + power_error) * factor_size
     )
     reach = (power_size + power_error) * factor_size  # ≥ |product|, before and after rounding up to 3u
     two = (_full_norm(spectral, length) + kappa * _full_norm(reach, length)) / math.sqrt(length) * (1 + 1e-6)
@@ -187,6 +199,7 @@ def _window(first: Measure, base: Measure, copies: int, tail: float) -> tuple[in
 
 def _reach(first: Array, base: Array, copies: int, tail: float) -> int:
     """An offset beyond which the sum of offsets (each from 0) has mass below `tail`."""
+    first, base = first.astype(float), base.astype(float)  # a bound with room for rounding
     coarse_first, coarse_base = _histogram(first), _histogram(base)
 
     def bound(log_theta: float, first_law: tuple[Array, Array], base_law: tuple[Array, Array]) -> float:

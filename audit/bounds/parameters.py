@@ -11,20 +11,32 @@ import numpy as np
 from ...foundation import InputError
 
 
+LARGEST_WHOLE = 2**53  # beyond it doubles skip whole numbers
+
+
+def _as_float(name: str, value: Any) -> float:
+    try:
+        return float(cast(float, value))
+    except OverflowError:
+        raise InputError(f"{name} is beyond the range of double arithmetic (1.8e308): give a smaller one") from None
+
+
 def whole_number(name: str, value: Any, at_least: int = 1) -> int:
-    """An int of at least `at_least`. A float without a fraction (10.0) is accepted, 10.5 is not."""
+    """An int from `at_least` to 2⁵³. A float without a fraction (10.0) is accepted, 10.5 is not."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
         raise InputError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
-    number = float(cast(float, value))
+    number = _as_float(name, value)
     if not math.isfinite(number) or number != math.floor(number) or number < at_least:
         raise InputError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+    if number > LARGEST_WHOLE:
+        raise InputError(f"{name} must be at most 2**53, got {number:g}: that many cannot have been meant")
     return int(cast(float, value))
 
 
 def real_number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
         raise InputError(f"{name} must be a number, got {value!r}")
-    number = float(cast(float, value))
+    number = _as_float(name, value)
     if math.isnan(number):
         raise InputError(f"{name} must be a number, got NaN")
     return number

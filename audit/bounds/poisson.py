@@ -55,8 +55,8 @@ class PoissonSampling(ComposedMechanism):
     def is_gaussian(self) -> bool:
         return self.sampling_rate == 1
 
-    def ratio_law(self, resolution: float, tail: float, longest: int) -> RatioLaw:
-        return poisson_law(self.sampling_rate, self.noise_multiplier, resolution, tail, longest)
+    def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw:
+        return poisson_law(self.sampling_rate, self.noise_multiplier, resolution, tail, longest, extended)
 
     def accuracy_bound(self) -> float:
         """No closed form of its own: the upper end of `accuracy()`."""

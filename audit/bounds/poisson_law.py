@@ -25,9 +25,9 @@ LARGEST_LOG = 600.0
 
 
 def poisson_law(
-    sampling_rate: float, noise_multiplier: float, resolution: float, tail: float, longest: int
+    sampling_rate: float, noise_multiplier: float, resolution: float, tail: float, longest: int, extended: bool = False
 ) -> RatioLaw:
-    """0 < sampling_rate < 1. `resolution`, `tail`, `longest` as in `allocation_law`."""
+    """0 < sampling_rate < 1. `resolution`, `tail`, `longest`, `extended` as in `allocation_law`."""
     rate = sampling_rate
     inverse_square = 1.0 / noise_multiplier / noise_multiplier
     gain = rate * (2 * float(ndtr(1 / (2 * noise_multiplier))) - 1)  # total variation of one step, exactly
@@ -43,14 +43,14 @@ def poisson_law(
         raise MemoryLimit
 
     points = np.arange(first, last + 1, dtype=float)
-    law = step_cells(_edges(points, step, rate), noise_multiplier)
+    law = step_cells(_edges(points, step, rate), noise_multiplier, extended)
     absent, defect = spread(law)
     rounding = (8 + 4 * step * max(abs(first), abs(last))) * UNIT
     upper_absent = Measure(first, absent)
     upper_present = Measure(first, absent * np.exp(points * step), relative=rounding)
 
     bins = np.arange(first, last, dtype=float)
-    cells = step_cells(_edges(np.arange(first, last + 1) - 0.5, step, rate), noise_multiplier)
+    cells = step_cells(_edges(np.arange(first, last + 1) - 0.5, step, rate), noise_multiplier, extended)
     with_record = (1 - rate) * cells.absent + rate * cells.present
     growth = np.exp(bins * step)
     return RatioLaw(
@@ -67,6 +67,7 @@ def poisson_law(
         record_share=1.0,
         mean_error=2 * law.error + 2 * rounding,
         clip_error=defect,
+        extended=extended,
     )
 
 

@@ -37,9 +37,11 @@ Array = NDArray[Any]
 class ComposedMeasure:
     """`copies` of an epoch's measure, convolved, and what its errors cost a functional of its right tail."""
 
-    def __init__(self, epoch: Measure, copies: int, step: float, tail: float, longest: int) -> None:
-        self.epoch, self.copies, self.step = epoch, copies, step
-        self.measure = power(epoch, copies, tail, longest)
+    def __init__(
+        self, epoch: Measure, copies: int, step: float, tail: float, longest: int, extended: bool = False
+    ) -> None:
+        self.epoch, self.copies, self.step = epoch.rounded(), copies, step
+        self.measure = power(epoch.widened() if extended else epoch, copies, tail, longest).rounded()
         # what the window of the composition lacks; a single copy is taken as it is
         self.missing = 3.01 * tail * max(1.0, epoch.total) ** copies if copies > 1 else 0.0
 
@@ -120,10 +122,17 @@ class Side:
     """One direction's δ(ε) from both sides. Convolution powers are computed when first needed."""
 
     def __init__(
-        self, step: float, laws: tuple[Measure, Measure, Measure], slack: Slack, copies: int, tail: float, longest: int
+        self,
+        step: float,
+        laws: tuple[Measure, Measure, Measure],
+        slack: Slack,
+        copies: int,
+        tail: float,
+        longest: int,
+        extended: bool,
     ) -> None:
         self.step, self.slack = step, slack
-        self._laws, self._compose = laws, lambda epoch: ComposedMeasure(epoch, copies, step, tail, longest)
+        self._laws, self._compose = laws, lambda epoch: ComposedMeasure(epoch, copies, step, tail, longest, extended)
 
     @cached_property
     def upper(self) -> ComposedMeasure:
@@ -241,8 +250,8 @@ class Profile:
         remove = (law.upper_present, law.lower_present, law.lower_absent_tilted)
         add = tuple(m.reflected() for m in (law.upper_absent, law.lower_absent, law.lower_present_tilted))
         zero = -math.expm1(copies * math.log1p(-min(law.zero, 0.5))) if law.zero < 0.5 else 1.0
-        self.remove = Side(law.step, remove, slack(False, 0.0), copies, tail, longest)
-        self.add = Side(law.step, (add[0], add[1], add[2]), slack(True, zero), copies, tail, longest)
+        self.remove = Side(law.step, remove, slack(False, 0.0), copies, tail, longest, law.extended)
+        self.add = Side(law.step, (add[0], add[1], add[2]), slack(True, zero), copies, tail, longest, law.extended)
 
     def _sides(self, direction: str) -> list[Side]:
         return [side for name, side in (("remove", self.remove), ("add", self.add)) if direction in (name, "both")]

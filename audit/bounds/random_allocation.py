@@ -93,8 +93,8 @@ class RandomAllocation(ComposedMechanism):
     def is_gaussian(self) -> bool:
         return self.steps_per_epoch == 1
 
-    def ratio_law(self, resolution: float, tail: float, longest: int) -> RatioLaw:
-        return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest)
+    def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw:
+        return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest, extended)
 
     @classmethod
     def calibrate(

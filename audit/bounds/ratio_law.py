@@ -32,7 +32,8 @@ class RatioLaw:
     record_share: the part of it that stems from the record's own step, where a factor e^ε may multiply it;
     mean_error: bound of what rounding can take from E(x − ratio)₊ of the upper law, relative to min(x, 1): a functional
     of slope s counts only where s·x ≤ 1, so it costs at most this much;
-    clip_error: the same for the clipped shares of the spread, absolute, so that it counts s times.
+    clip_error: the same for the clipped shares of the spread, absolute, so that it counts s times;
+    extended: whether it was computed in extended precision, and is to be composed in it.
     """
 
     step: float
@@ -48,6 +49,7 @@ class RatioLaw:
     record_share: float
     mean_error: float
     clip_error: float
+    extended: bool = False
 
 
 @dataclass

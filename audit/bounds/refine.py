@@ -11,6 +11,7 @@ from .interval import Interval
 from .lattice import MemoryLimit
 from .profile import Profile
 from .ratio_law import RatioLaw
+from .rounding import EXTENDED
 
 COARSEST = 0.05
 TAIL = 1e-13
@@ -23,13 +24,15 @@ class Composed(Protocol):
     @property
     def copies(self) -> int: ...
 
-    def ratio_law(self, resolution: float, tail: float, longest: int) -> RatioLaw: ...
+    def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw: ...
 
 
 @lru_cache(maxsize=6)
-def profile_of(mechanism: Any, resolution: float) -> Profile:
+def profile_of(mechanism: Any, resolution: float, extended: bool = False) -> Profile:
     """The mechanism's profile on a grid; the last few are kept, since accuracy, ε and TPR share them."""
-    return Profile(mechanism.ratio_law(resolution, TAIL / mechanism.copies, LONGEST), mechanism.copies, TAIL, LONGEST)
+    longest = LONGEST // 2 if extended else LONGEST
+    law = mechanism.ratio_law(resolution, TAIL / mechanism.copies, longest, extended)
+    return Profile(law, mechanism.copies, TAIL, longest)
 
 
 def refine(
@@ -40,22 +43,28 @@ def refine(
 ) -> Interval:
     """Intersect ever finer answers to `question` with `start` until `excess` (width over the requested width) is ≤ 1.
 
-    Stops as well where memory ends or where rounding, not the grid, sets the width. Every answer contains the exact
+    Where rounding, not the grid, sets the width, it goes on in extended precision (some five times the work), if the
+    platform has it. Stops as well where memory ends or where that no longer helps. Every answer contains the exact
     value, so their intersection does, and it can only shrink.
     """
     best = start
-    resolution = COARSEST
+    resolution = previous = COARSEST
     last = math.inf
+    extended = False
     while excess(best) > 1:
         try:
-            found = question(profile_of(mechanism, resolution))
+            found = question(profile_of(mechanism, resolution, extended))
         except MemoryLimit:
             break
         best = best.intersection(found)
         gap = excess(best)
-        if gap > 0.8 * last:
-            break  # finer grids no longer help
+        if gap > 0.8 * last:  # finer grids no longer help
+            if extended or not EXTENDED:
+                break
+            extended, resolution, last = True, previous, math.inf
+            continue
         last = min(last, gap)
+        previous = resolution
         shrink = 0.8 * math.sqrt(1.0 / gap) if 0 < gap < math.inf else 0.25
         resolution *= min(0.6, max(0.15, shrink))
     return best

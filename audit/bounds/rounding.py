@@ -36,6 +36,11 @@ but at frequency 0 it is above 1e-16, and the factor (1 + 1e-6) on the norm outw
 Errors that an epoch's law f already carries, when it is composed E times, are those of E functionals, each of one
 factor: Σ_k w_k (f'^{*E} − f^{*E})_k = Σ_{i<E} Σ_j (f' − f)_j W_i(j), where W_i(j) is the functional's value with one
 factor fixed at j and i of the others taken from f', the rest from f. `profile` bounds W and pays ‖W‖₂.
+
+Extended precision. The same bounds hold in long double, where that is wider, with LONG_UNIT = 2⁻⁶³ for u: twice the
+roundoff of x87 arithmetic, so that each assumption on its exp, log, sine and cosine may be twice as loose. pocketfft
+computes its twiddle factors in the precision of the transform. Where long double is not wider (MSVC, Apple silicon) or
+is not an IEEE format (pairs of doubles), EXTENDED is False and everything stays in doubles.
 """
 
 from __future__ import annotations
@@ -49,13 +54,21 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 UNIT = 2.0**-53
-LEVEL = 14 * UNIT
+LEVEL = 14
 PRODUCT = math.sqrt(5) * UNIT
+LONG_UNIT = 2.0**-63
+# x87 extended or IEEE quadruple precision, and really computed in it (not under an emulator that rounds to doubles)
+EXTENDED = np.finfo(np.longdouble).machep in (-63, -112) and bool(np.longdouble(1) + np.longdouble(LONG_UNIT) > 1)
 
 
-def transform_error(length: int) -> float:
+def unit_of(mass: Array) -> float:
+    """u of the arithmetic that an array's type brings with it."""
+    return LONG_UNIT if mass.dtype == np.longdouble and EXTENDED else UNIT
+
+
+def transform_error(length: int, unit: float = UNIT) -> float:
     """κ for a transform of `length` = 2^l points."""
-    return math.expm1(length.bit_length() * LEVEL)  # bit_length is l + 1: one level to spare
+    return math.expm1(length.bit_length() * LEVEL * unit)  # bit_length is l + 1: one level to spare
 
 
 def sum_error(count: int) -> float:
@@ -63,13 +76,13 @@ def sum_error(count: int) -> float:
     return count * UNIT * (1 + 1e-9)
 
 
-def normal_tail_error(z: Array, z_error: Array | float) -> Array:
+def normal_tail_error(z: Array, z_error: Array | float, unit: float = UNIT) -> Array:
     """Relative error of min(Φ(z), Φ(−z)) computed by ndtr at an argument that is itself off by z_error.
 
     |d ln Φ(−|z|)/dz| ≤ |z| + 1, so an argument error e costs a relative e(|z| + 1) to first order; doubled for more.
     """
     size = np.abs(z)
-    return (16 + 4 * size * size) * UNIT + 2 * z_error * (size + 1)
+    return (16 + 4 * size * size) * unit + 2 * z_error * (size + 1)
 
 
 def pairwise_sum_error(count: int) -> float:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
-from .rounding import UNIT, normal_tail_error
+from .normal_tail import normal_tails
+from .rounding import EXTENDED, LONG_UNIT, UNIT
 
 Array = NDArray[Any]
 
@@ -35,30 +36,32 @@ class Cells:
     error: float
 
 
-def step_cells(edges: Array, noise_multiplier: float) -> Cells:
-    """edges: increasing, exact doubles. Of a cell that begins below 0 the part above 0 counts: X > 0."""
-    shift = 1.0 / noise_multiplier
+def step_cells(edges: Array, noise_multiplier: float, extended: bool = False) -> Cells:
+    """edges: increasing, exact doubles. Of a cell that begins below 0 the part above 0 counts: X > 0.
+
+    extended: masses in long double, where that is wider, and an error of its size.
+    """
+    number, unit = (np.longdouble, LONG_UNIT) if extended and EXTENDED else (np.float64, UNIT)
+    shift = 1 / number(noise_multiplier)
     with np.errstate(divide="ignore"):
-        logs = np.log(np.maximum(edges, 0.0))
+        logs = np.log(np.maximum(edges, 0.0).astype(number))
     z = noise_multiplier * logs + shift / 2
     finite = np.isfinite(z)
-    z_error = np.where(finite, 4 * UNIT * (np.abs(noise_multiplier * np.where(finite, logs, 0.0)) + shift), 0.0)
+    z_error = np.where(finite, 4 * unit * (np.abs(noise_multiplier * np.where(finite, logs, 0.0)) + shift), 0.0)
     absent, tails, absent_error = _differences(z, z_error)
     w = z - shift
-    w_error = z_error + UNIT * (np.where(finite, np.abs(w), 0.0) + shift)
+    w_error = z_error + unit * (np.where(finite, np.abs(w), 0.0) + shift)
     present, _, present_error = _differences(w, w_error)
     with np.errstate(invalid="ignore"):
         scaled = np.where(tails > 0, absent_error * np.maximum(1.0, edges), 0.0)
-    return Cells(edges, absent, present, float(np.max(scaled)) + float(np.max(present_error)) + 4 * UNIT)
+    return Cells(edges, absent, present, float(np.max(scaled)) + float(np.max(present_error)) + 4 * unit)
 
 
 def _differences(z: Array, z_error: Array) -> tuple[Array, Array, Array]:
     """Φ(z_{k+1}) − Φ(z_k), by Φ on the left of 0 and by 1 − Φ on the right; min(Φ, 1 − Φ); its absolute error."""
-    below, above = ndtr(z), ndtr(-z)
+    below, above, error = normal_tails(z, z_error)
     masses = np.where(z[:-1] < 0, below[1:] - below[:-1], above[:-1] - above[1:])
     tails = np.minimum(below, above)
-    finite = np.where(np.isfinite(z), z, 0.0)
-    error = tails * np.minimum(1.0, normal_tail_error(finite, z_error))
     return np.maximum(masses, 0.0), tails, error
 
 
@@ -72,7 +75,7 @@ def spread(cells: Cells) -> tuple[Array, float]:
     excess = cells.present - cells.edges[:-1] * cells.absent
     wanted = excess / width
     share = np.clip(wanted, 0.0, cells.absent)
-    masses = np.zeros(len(cells.edges))
+    masses = np.zeros(len(cells.edges), dtype=cells.absent.dtype)
     masses[:-1] += cells.absent - share
     masses[1:] += share
     return masses, float(np.sum(np.abs(wanted - share) * width))

@@ -31,7 +31,7 @@ def test_bounds_stand_in_their_order(cell):
     assert both.lower <= max(remove.upper, add.upper)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(cells, st.floats(1.01, 2.0))
 def test_more_noise_more_steps_or_fewer_epochs_reveal_less(cell, factor):
     m, e, sigma = cell

@@ -1,5 +1,6 @@
 """Gaussian and bare (ε, δ), records, and the guard against mixing."""
 
+import json
 import math
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import sys
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coalmine.audit.bounds import (
     EpsilonDelta,
@@ -75,6 +78,11 @@ def test_epsilon_delta_is_the_worst_mechanism_of_its_kind():
         ({"name": "none"}, "no noise"),
         ({"name": "lattice"}, "must be one of"),
         ({"name": ["random_allocation"]}, "must be one of"),
+        ({"name": []}, "must be one of"),
+        ({"name": {}}, "must be one of"),
+        ({"name": "full_batch", "noise_multiplier": 1, "steps": 10**400}, "beyond the range"),
+        ({"name": "full_batch", "noise_multiplier": 1, "steps": 1e300}, "at most"),
+        ({1: 2, "delta": 0}, "needs a name"),
         ({"name": "random_allocation", "epochs": 3}, "is missing"),
         ({"name": "random_allocation", "steps_per_epoch": "x", "epochs": 3, "noise_multiplier": 1}, "steps_per_epoch"),
         ({"delta": 1e-5}, "needs a name"),
@@ -86,6 +94,35 @@ def test_epsilon_delta_is_the_worst_mechanism_of_its_kind():
 def test_bad_records_are_refused_by_name(record, word):
     with pytest.raises(InputError, match=word):
         mechanism_from_record(record)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(10**300, 10**400) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+fields = ("epsilon", "delta", "steps_per_epoch", "epochs", "noise_multiplier", "sampling_rate", "steps", "extra")
+names = st.sampled_from(["random_allocation", "fixed_bins", "poisson", "full_batch", "epsilon_delta", "fixed_size"])
+plausible = st.sampled_from([0.01, 0.5, 1, 3, 10.0])
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    json_values
+    | st.fixed_dictionaries({}, optional={"name": names | json_values})
+    | st.builds(
+        lambda name, rest: rest if name is None else {"name": name, **rest},
+        st.none() | names,
+        st.dictionaries(st.sampled_from(fields), plausible | json_values),
+    )
+)
+def test_any_json_is_a_mechanism_or_an_input_error(value):
+    try:
+        mechanism = mechanism_from_record(value)
+    except InputError as error:
+        assert "\n" not in str(error)
+        return
+    assert mechanism_from_record(json.loads(json.dumps(mechanism.record()))) == mechanism
 
 
 def test_schemes_do_not_mix():

@@ -28,6 +28,24 @@ def test_ndtr_is_within_its_assumed_relative_error():
     assert np.all(error <= normal_tail_error(z, 0.0))
 
 
+def test_log_and_exp_are_within_four_units():
+    # over what the laws use: edges and ratios from e^-600 to e^600, small arguments of expm1 and log1p
+    rng = numpy_stream(2, "elementary")
+    exponents = np.concatenate((rng.uniform(-600, 600, 1500), rng.normal(size=1000), 10.0 ** rng.uniform(-17, 0, 500)))
+    positive = np.concatenate((np.exp(exponents), 1 + rng.normal(size=1000) * 1e-3, rng.uniform(0.5, 2, 500)))
+    small = exponents[np.abs(exponents) < 0.9]
+    for function, exact, arguments in (
+        (np.exp, mpmath.exp, exponents),
+        (np.expm1, mpmath.expm1, exponents),
+        (np.log, mpmath.log, positive),
+        (np.log1p, mpmath.log1p, small),
+    ):
+        true = [exact(mpmath.mpf(x)) for x in arguments.tolist()]
+        found = [mpmath.mpf(y) for y in function(arguments).tolist()]
+        worst = max(abs(f - t) / abs(t) for f, t in zip(found, true, strict=True) if t != 0)
+        assert worst <= 4 * UNIT, function
+
+
 @pytest.mark.parametrize("length", [2, 16, 256, 4096, 2**16])
 def test_twiddle_factors_are_within_8u(length):
     # the transform of a unit impulse at 1 is the row of twiddle factors, each one table entry's error

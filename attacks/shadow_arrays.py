@@ -83,41 +83,64 @@ def read_arrays(path: str | Path) -> ShadowArrays:
     target_phi      (n,), (n, views) or (targets, n, views); or in its place
     target_logits   (n, classes), (n, views, classes) or (targets, n, views, classes)
     target_member   (n,) or (targets, n) true/false; without it there are scores and no metrics
+
+    For RMIA, points outside every training set, shadows' and targets' alike; both or neither:
+    population_shadow_phi   (S, Z) or (S, Z, views), of which view 0 is used; or in its place
+    population_shadow_logits (S, Z, classes) or (S, Z, views, classes), with population_labels (Z,)
+    population_target_phi, population_target_logits: shapes as of target_phi and target_logits, Z in place of n
     """
     stored = load_npz(path)
     if "keep" not in stored:
         raise InputError(f"arrays {str(path)!r} hold no 'keep': a (shadows, n) mask of who was trained on what")
-    shadow = _signal(stored, "shadow", path)
+    shadow, target = _pair(stored, "", path)
+    member = stored.get("target_member")
+    if member is not None:
+        member = as_mask(member if member.ndim == 2 else member[None], "target_member", target.shape[:2])
+    keep = as_mask(stored["keep"], "keep", shadow.shape[:2])
+    population_shadow = population_target = None
+    if any(name.startswith("population_") for name in stored):
+        outside = _pair(stored, "population_", path)
+        population_shadow, population_target = outside[0][..., 0], outside[1][..., 0]
+        if (len(population_shadow), len(population_target)) != (len(shadow), len(target)):
+            raise InputError(
+                f"arrays {str(path)!r}: population values are of {len(population_shadow)} shadows and "
+                f"{len(population_target)} targets, the others of {len(shadow)} and {len(target)}"
+            )
+    return ShadowArrays(
+        shadow, keep, target, member, population_shadow, population_target, origin={"arrays": str(path)}
+    )
+
+
+def _pair(stored: Mapping[str, np.ndarray], which: str, path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """phi of the shadows (S, n, views) and of the targets (T, n, views); which: "" or "population_"."""
+    shadow = _signal(stored, f"{which}shadow", f"{which}labels", path)
     if shadow.ndim == 2:
         shadow = shadow[:, :, None]
-    target = _signal(stored, "target", path)
+    target = _signal(stored, f"{which}target", f"{which}labels", path)
     if target.ndim == 1:
         target = target[:, None]
     if target.ndim == 2:
         target = target[None]
     if shadow.ndim != 3 or target.ndim != 3 or shadow.shape[1:] != target.shape[1:]:
         raise InputError(
-            f"arrays {str(path)!r}: shadow values {shadow.shape} and target values {target.shape} do not fit"
+            f"arrays {str(path)!r}: {which}shadow values {shadow.shape} and {which}target values {target.shape} "
+            "do not fit"
         )
-    member = stored.get("target_member")
-    if member is not None:
-        member = as_mask(member if member.ndim == 2 else member[None], "target_member", target.shape[:2])
-    keep = as_mask(stored["keep"], "keep", shadow.shape[:2])
-    return ShadowArrays(shadow, keep, target, member, origin={"arrays": str(path)})
+    return shadow, target
 
 
-def _signal(stored: Mapping[str, np.ndarray], who: str, path: str | Path) -> np.ndarray:
+def _signal(stored: Mapping[str, np.ndarray], who: str, label_name: str, path: str | Path) -> np.ndarray:
     """phi as stored, or from logits and labels; the examples are axis 1 of the shadows and axis -3 of target logits."""
     if f"{who}_phi" in stored:
         return as_float(stored[f"{who}_phi"], f"{who}_phi")
-    if f"{who}_logits" not in stored or "labels" not in stored:
-        raise InputError(f"arrays {str(path)!r} need {who}_phi, or {who}_logits and labels (n,)")
-    logits, labels = stored[f"{who}_logits"], as_float(stored["labels"], "labels", 1)
-    fewest = 3 if who == "shadow" else 2
+    if f"{who}_logits" not in stored or label_name not in stored:
+        raise InputError(f"arrays {str(path)!r} need {who}_phi, or {who}_logits and {label_name}, one a point")
+    logits, labels = stored[f"{who}_logits"], as_float(stored[label_name], label_name, 1)
+    fewest = 3 if who.endswith("shadow") else 2
     if logits.ndim == fewest:
         logits = logits[..., None, :]  # one view
     if logits.ndim not in (fewest + 1, 4) or logits.shape[-3] != len(labels):
-        raise InputError(f"arrays {str(path)!r}: {who}_logits {logits.shape} do not fit {len(labels)} labels")
+        raise InputError(f"arrays {str(path)!r}: {who}_logits {logits.shape} do not fit {len(labels)} {label_name}")
     return phi(logits, labels.reshape((1,) * (logits.ndim - 3) + (-1, 1)))
 
 

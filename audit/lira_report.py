@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_expit
+from scipy.stats import t as student_t
 
 from ..attacks import AttackScores, attack_r, base, calibrated_loss, global_threshold, lira, loss, rmia
 from ..attacks.blind_baseline import blind_baseline
@@ -18,9 +19,11 @@ from .estimators.roc import auc, auc_interval, roc_curve
 from .lira_metrics import membership_metrics
 
 ALARM = 0.999  # two-sided confidence at which a warning calls an AUC different from 1/2
-NO_BOUND = (
-    "These are metrics of an attack, not a bound on epsilon: no claim is tested here. For a bound, score canaries "
-    "whose membership was drawn by fair coins before training, and give the scores to `coalmine audit`."
+PREDICTION = 0.99  # of the interval in which one more model's held-out accuracy should lie
+NO_BOUND = "These are metrics of an attack, not a bound on epsilon: no claim is tested here."
+DRAW_COINS = (
+    "For a bound, score canaries whose membership was drawn by fair coins before training, and give the scores to "
+    "`coalmine audit`."
 )
 ATTACKS: dict[str, Callable[[ShadowArrays, int], AttackScores]] = {
     "lira_online": lambda a, t: lira(a.shadow_phi, a.keep, a.target_phi[t]),
@@ -49,9 +52,11 @@ def conclude(
     attack: str = "lira_online",
     inputs: tuple[np.ndarray, np.ndarray] | None = None,
     seed: int = 0,
+    next_step: str = DRAW_COINS,
 ) -> LiraResult:
     """All attacks of the table, with `attack` the one that was chosen beforehand; inputs (x, y) for the blind baseline.
 
+    next_step: how to get from these metrics to a bound, the end of what people read.
     Without target_member there are scores and warnings, and no metrics.
     """
     if attack not in ATTACKS:
@@ -77,7 +82,7 @@ def conclude(
             "targets": _numbers(arrays.target_accuracy),
         },
         "warnings": warnings,
-        "not_a_bound": NO_BOUND,
+        "not_a_bound": f"{NO_BOUND} {next_step}",
     }
     return LiraResult(arrays, scores, record, warnings)
 
@@ -173,17 +178,40 @@ def _own_targets(arrays: ShadowArrays) -> bool:
 
 
 def _trained_differently(arrays: ShadowArrays) -> list[str]:
+    """Held-out accuracy outside the 99 % prediction interval for one more model trained like the shadows.
+
+    Student's t for models, and the binomial error of an accuracy measured on few rows: with 8 shadows one more model
+    of the same recipe lies outside their range 2 times in 9, and outside this interval less than once in 100.
+    """
     shadow, target = arrays.shadow_accuracy, arrays.target_accuracy
-    if _own_targets(arrays) or shadow is None or target is None or not np.isfinite(shadow).all():
+    if _own_targets(arrays) or shadow is None or target is None:
         return []
-    low, high = float(shadow.min()), float(shadow.max())
-    outside = [float(a) for a in target if np.isfinite(a) and not low <= a <= high]
+    shadow = shadow[np.isfinite(shadow)]
+    rows = _held_out_rows(arrays)
+    if len(shadow) < 2 or rows is None:
+        return []
+    mean = float(shadow.mean())
+    rate = (mean * rows + 1) / (rows + 2)  # never 0 or 1: an accuracy of 1 on few rows is not certain either
+    variance = shadow.var(ddof=1) * (1 + 1 / len(shadow)) + rate * (1 - rate) / rows
+    half = student_t.ppf((1 + PREDICTION) / 2, len(shadow) - 1) * np.sqrt(variance)
+    outside = [float(a) for a, far in zip(target, np.abs(target - mean) > half, strict=True) if far]
     if not outside:
         return []
     return [
-        f"held-out accuracy of the target is {', '.join(f'{a:.3f}' for a in outside)}, outside the shadows' range "
-        f"{low:.3f} to {high:.3f}: it was trained differently, or on another number of examples, which costs power"
+        f"held-out accuracy of the target is {', '.join(f'{a:.3f}' for a in outside)}; {PREDICTION:.0%} of models "
+        f"trained like the shadows lie between {max(0.0, mean - float(np.max(half))):.3f} and "
+        f"{min(1.0, mean + float(np.max(half))):.3f}: it may have been trained differently, or on another number of "
+        "examples, which costs power"
     ]
+
+
+def _held_out_rows(arrays: ShadowArrays) -> np.ndarray | int | None:
+    """On how many rows each target's accuracy was measured: the population, else its own non-members."""
+    if arrays.population_target is not None:
+        return arrays.population_target.shape[1]
+    if arrays.target_member is not None:
+        return np.maximum((~arrays.target_member).sum(axis=1), 1)
+    return None
 
 
 def _differs(scores: np.ndarray, member: np.ndarray) -> bool:

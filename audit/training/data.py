@@ -7,7 +7,8 @@
     hf:DIR                         a Hugging Face data set saved to disk (extra `hf`)
 
 Guaranteed: rows, their order, the split and the fingerprint depend on the contents alone, never on a seed, a
-clock or a directory's order. A source without a test split of its own holds out one row in five of each class.
+clock or a directory's order. A source without a test split of its own holds out one row in five of each class;
+a test split that is given and empty holds out nothing.
 """
 
 from __future__ import annotations
@@ -76,9 +77,12 @@ def checked_data(
     """
     if (x_test is None) != (labels_test is None):
         raise InputError(f"data {name!r} has a test part with rows or labels only: give both or neither")
-    for part, rows, given in (("training", x, labels), ("test", x_test, labels_test)):
-        if rows is not None and given is not None:
-            _check_part(name, part, rows, given, x.shape[1:])
+    _check_part(name, "training", x, labels, x.shape[1:])
+    if x_test is not None and labels_test is not None:
+        if len(x_test) == len(labels_test) == 0:
+            x_test, labels_test = x[:0], labels[:0]  # whatever the type and shape of nothing
+        else:
+            _check_part(name, "test", x_test, labels_test, x.shape[1:])
     together = labels if labels_test is None else np.concatenate([labels, labels_test])
     y_all, classes = _encode(name, together, classes)
     y = y_all[: len(labels)]

@@ -2,7 +2,7 @@
 
 .npz       arrays x, y and, where there is a test part, x_test, y_test (also x_train, y_train, or the train_images,
            train_labels, test_images, test_labels of MedMNIST); optional `classes` (names; y are then their indices)
-           and `value_range` (two numbers)
+           and `value_range` (two numbers). Empty x_test and y_test: no test part, nothing is held out
 .npy       X.npy,Y.npy or X.npy,Y.npy,X_TEST.npy,Y_TEST.npy
 .csv, .parquet   a column `label` or `y`, numeric feature columns, optional column `split` of train and test
 
@@ -155,8 +155,10 @@ def _read_frame(path: str, suffix: str) -> pd.DataFrame:
 def _from_frame(path: str, frame: pd.DataFrame) -> Data:
     label = next((name for name in ("label", "y") if name in frame.columns), None)
     if label is None:
-        columns = ", ".join(map(str, frame.columns[:8]))
-        raise InputError(f"data {path!r} has no column 'label' or 'y' (columns: {columns}): rename the label column")
+        raise InputError(
+            f"data {path!r} has no column 'label' or 'y' (columns: {_some_columns(frame)}): rename the column that "
+            "holds the labels to label, for example with pandas' rename(columns={'OLD': 'label'})"
+        )
     missing = np.flatnonzero(frame[label].isna())
     if len(missing):
         raise InputError(f"data {path!r}: column {label!r} lacks a value in row {missing[0]}")
@@ -174,6 +176,14 @@ def _from_frame(path: str, frame: pd.DataFrame) -> Data:
             f"data {path!r}: column 'split' must hold train and test, it holds {', '.join(sorted(set(split))[:5])}"
         )
     return checked_data(path, x[split == "train"], y[split == "train"], x[split == "test"], y[split == "test"])
+
+
+def _some_columns(frame: pd.DataFrame, most: int = 8) -> str:
+    """Names of the columns; of many the first and the last, where labels often stand."""
+    names = [str(name) for name in frame.columns]
+    if len(names) <= most:
+        return ", ".join(names)
+    return ", ".join([*names[: most // 2], "…", *names[-most // 2 :]]) + f"; {len(names)} in all"
 
 
 def _plain(column: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ from coalmine.attacks.import_lira_pytorch import import_lira_pytorch
 from coalmine.attacks.import_mi_lira import import_mi_lira
 from coalmine.attacks.import_ml_privacy_meter import import_ml_privacy_meter
 from coalmine.attacks.shadow_arrays import ShadowArrays, read_arrays
+from coalmine.audit.lira_report import ATTACKS
 from coalmine.foundation import InputError
 
 MODELS, N, VIEWS, CLASSES = 5, 12, 2, 3
@@ -212,3 +213,33 @@ def test_damaged_archives_are_named(tmp_path):
             read_arrays(path)
         except InputError as error:
             assert str(error)
+
+
+def test_population_arrays_give_rmia(values, tmp_path):
+    regular, path = slice(0, 64), tmp_path / "arrays.npz"
+    given = {
+        "keep": values["keep"][:, regular],
+        "shadow_logits": values["shadow_logits"][:, regular],
+        "target_logits": values["target_logits"][regular],
+        "labels": values["labels"][regular],
+        "population_shadow_logits": values["pop_shadow_logits"],
+        "population_target_logits": values["pop_target_logits"],
+        "population_labels": values["pop_labels"],
+    }
+    np.savez(path, **given)
+    scores = ATTACKS["rmia_offline"](read_arrays(path), 0).scores
+    np.testing.assert_allclose(scores, values["expect__reg__rmia_offline_a0.3_g1"], rtol=1e-12)
+    arrays = read_arrays(path)
+    as_phi = {name: array for name, array in given.items() if not name.startswith("population_")} | {
+        "population_shadow_phi": arrays.population_shadow,
+        "population_target_phi": arrays.population_target[0],
+    }
+    np.savez(path, **as_phi)
+    np.testing.assert_array_equal(ATTACKS["rmia_offline"](read_arrays(path), 0).scores, scores)
+    np.savez(path, **as_phi | {"population_shadow_phi": arrays.population_shadow[1:]})
+    with pytest.raises(InputError, match="15 shadows"):
+        read_arrays(path)
+    del given["population_target_logits"]
+    np.savez(path, **given)
+    with pytest.raises(InputError, match="need population_target_phi"):
+        read_arrays(path)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from coalmine.attacks.shadow_arrays import ShadowArrays
 from coalmine.audit.lira_metrics import jackknife, membership_metrics
-from coalmine.audit.lira_report import ATTACKS, conclude
+from coalmine.audit.lira_report import ATTACKS, _trained_differently, conclude
 from coalmine.foundation import InputError
 
 
@@ -50,12 +50,32 @@ def test_a_target_trained_differently_is_called_out():
     given = replace(
         arrays(),
         shadow_accuracy=np.linspace(0.90, 0.92, 8),
-        target_accuracy=np.array([0.94]),
+        target_accuracy=np.array([0.95]),
         origin={"target": "mine"},
     )
-    assert any("trained differently" in line for line in conclude(given).warnings)
-    within = replace(given, target_accuracy=np.array([0.91]))
+    assert any("may have been trained differently" in line for line in conclude(given).warnings)
+    within = replace(given, target_accuracy=np.array([0.925]))  # outside the shadows' range, as 2 in 9 are
     assert not any("trained differently" in line for line in conclude(within).warnings)
+
+
+@pytest.mark.parametrize("rows", [20, 1000])
+@pytest.mark.parametrize("shadows", [2, 8])
+def test_a_target_of_the_shadows_own_recipe_is_hardly_ever_called_out(rows, shadows):
+    random = np.random.default_rng(0)
+    few = arrays(n=4, shadows=shadows)
+    alarms = 0
+    for _ in range(2000):
+        true = random.normal(0.9, 0.01, shadows + 1)
+        measured = random.binomial(rows, true) / rows
+        given = replace(
+            few,
+            shadow_accuracy=measured[1:],
+            target_accuracy=measured[:1],
+            population_target=np.zeros((1, rows)),
+            origin={"target": "mine"},
+        )
+        alarms += bool(_trained_differently(given))
+    assert alarms <= 37  # P[Bin(2000, 0.01) > 37] < 2e-4
 
 
 def test_fewer_shadows_than_asked_are_called_out():

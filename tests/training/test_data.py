@@ -399,3 +399,19 @@ class TestHuggingFace:
         data = load_data(f"hf:{tmp_path}/d")
         assert data.classes == ("a", "b") and data.input_shape == (2,) and len(data.x_test) == 2
         refused(f"hf:{tmp_path}", "save_to_disk")
+
+
+def test_an_empty_test_part_holds_nothing_out(write_npz):
+    """Someone whose model was trained on rows of all the data numbers them as he does."""
+    x, y = np.random.default_rng(0).random((50, 3)), np.arange(50) % 2
+    for nothing in (np.empty((0, 3)), np.array([], dtype=np.uint8)):
+        data = load_data(write_npz(x=x, y=y, x_test=nothing, y_test=np.array([])))
+        assert len(data.y) == 50 and data.x_test.shape == (0, 3) and data.y_test.shape == (0,)
+    refused(write_npz(x=x, y=y, x_test=np.empty((0, 3)), y_test=y), "test", "no test rows")
+
+
+def test_a_label_column_of_another_name_is_among_the_columns_that_are_listed(tmp_path):
+    names = [f"feature_{i}" for i in range(30)] + ["diagnosis"]
+    path = tmp_path / "table.csv"
+    pd.DataFrame(np.zeros((4, 31)), columns=names).to_csv(path, index=False)
+    refused(str(path), "diagnosis", "feature_0", "31 in all", "rename")

@@ -61,11 +61,13 @@ def claim_from_json(content: Any, what: str = "claim") -> Claim:
         raise InputError(f"{what} must be a JSON object with 'mechanism', or with 'epsilon' and 'delta'")
     mechanism = content.get("mechanism")
     if mechanism is None and "epsilon" in content:
-        mechanism = {"epsilon": content["epsilon"], "delta": content.get("delta", 0.0)}
+        mechanism = {"epsilon": content["epsilon"]} | {key: content[key] for key in ("delta",) if key in content}
     if not isinstance(mechanism, dict):
         raise InputError(f'{what} needs \'mechanism\', an object such as {{"epsilon": 8, "delta": 1e-5}}')
     if not isinstance(mechanism.get("name"), str | None):
         raise InputError(f"{what}: the name of the mechanism must be text, got {mechanism['name']!r}")
+    if "epsilon" in mechanism and "name" not in mechanism and "delta" not in mechanism:
+        raise InputError(f"{what}: a bare epsilon needs its delta: add one, such as 1e-5 (0 claims pure epsilon-DP)")
     for name in ("adjacency", "membership"):
         if not isinstance(content.get(name, ""), str):
             raise InputError(f"{what}: {name} must be text, got {content[name]!r}")
@@ -81,7 +83,8 @@ def load_claim(path: str | Path) -> Claim:
 
 
 def load_run(path: str | Path) -> dict[str, Any]:
-    """run.json. Errors: InputError."""
+    """run.json, or the one in a run's folder. Errors: InputError."""
+    path = Path(path) / "run.json" if Path(path).is_dir() else path
     content = read_json(path, "run record")
     if not isinstance(content, dict) or not isinstance(content.get("mechanism"), dict):
         raise InputError(f"run record {str(path)!r} must be a JSON object with 'mechanism', an object")
@@ -110,12 +113,12 @@ def check_claim_against_run(claim: Claim, run: dict[str, Any]) -> list[str]:
             "noise must be sqrt(epochs) times larger for the same promise: claim fixed_bins"
         )
     if names[0] != names[1]:
-        raise InputError(f"the claim says mechanism {names[0]}, the run record says {names[1]}: claim what was run")
+        said = f"{names[1]}, that is, no noise" if names[1] == SHORT_OF_A_CLAIM else names[1]
+        raise InputError(f"the claim says mechanism {names[0]}, the run record says {said}: claim what was run")
     for name in sorted(set(claimed) - {"name"}):
         if name in ran and not _same(claimed[name], ran[name]):
-            raise InputError(
-                f"the claim says {name} {claimed[name]!r}, the run record says {ran[name]!r}: claim what was run"
-            )
+            said = f"{ran[name]!r}, that is, no noise" if name == "noise_multiplier" and ran[name] == 0 else repr(ran[name])
+            raise InputError(f"the claim says {name} {claimed[name]!r}, the run record says {said}: claim what was run")
     done, epochs = run.get("epochs_done"), claimed.get("epochs")
     if isinstance(done, int) and isinstance(epochs, int) and done != epochs:
         raise InputError(f"the claim says {epochs} epochs, the run record says {done} were done: claim what was run")

@@ -21,6 +21,7 @@ from .estimators.independent_runs import combine_p_values, over_dispersion
 from .metrics import histogram, roc_section
 from .repeated_runs import RepeatedRuns
 from .verdict import CAVEAT, AuditSettings, audit, check_sign
+from .verdict_text import rounded_down, rounded_up
 
 
 def judge_repeated(
@@ -123,20 +124,20 @@ def _text(
     verdict: str, claim: Claim | None, p_value: float | None, alpha: float, runs: int, epsilons: list[float]
 ) -> str:
     bounds = (
-        f"Their lower bounds on epsilon run from {min(epsilons):.3g} to {max(epsilons):.3g}, each at its own "
-        "confidence: neither the largest nor the mean is a bound of the whole. "
+        f"Their lower bounds on epsilon run from {rounded_down(min(epsilons), 3)} to {rounded_down(max(epsilons), 3)}, "
+        "each at its own confidence: neither the largest nor the mean is a bound of the whole. "
     )
     if claim is None or p_value is None:
         return f"{runs} runs, and no claim was given. {bounds}{CAVEAT}"
     described = ", ".join(f"{key} {value}" for key, value in claim.record.items())
     if verdict == "rejected":
         return (
-            f"Rejected: over {runs} independent runs the combined p-value of the claim ({described}) is {p_value:.3g}, "
-            f"below alpha = {alpha:g}. Shown: training leaks more than the claim allows. Not shown: why. {bounds}"
+            f"Rejected: over {runs} independent runs the combined p-value of the claim ({described}) is "
+            f"{rounded_up(p_value)}, below alpha = {alpha:g}. Shown: training leaks more than the claim allows. Not shown: why. {bounds}"
         )
     if verdict == "no_power":
         return f"No power: {runs} runs with every guess right would not reject the claim ({described}). {bounds}"
     return (
-        f"Not rejected: over {runs} independent runs the combined p-value of the claim ({described}) is {p_value:.3g}, "
-        f"not below alpha = {alpha:g}. Not shown: that the claim holds. {bounds}{CAVEAT}"
+        f"Not rejected: over {runs} independent runs the combined p-value of the claim ({described}) is "
+        f"{rounded_up(p_value)}, not below alpha = {alpha:g}. Not shown: that the claim holds. {bounds}{CAVEAT}"
     )

@@ -61,7 +61,9 @@ def arrange_scores(columns: dict[str, Any], infinite: str = "refuse", what: str 
         raise InputError(f"infinite {infinite!r} is not known: choose one of {', '.join(INFINITE_POLICIES)}")
     for name in ("canary_id", "score"):
         if name not in columns:
-            raise InputError(f"{what} has no column {name!r}: it has {', '.join(map(str, columns)) or 'none'}")
+            there = [str(column) for column in columns if str(column) not in COLUMNS]
+            remedy = f"; rename {there[0] if len(there) == 1 else 'the right one'} to {name}" if there else ""
+            raise InputError(f"{what} has no column {name!r}: it has {', '.join(map(str, columns)) or 'none'}{remedy}")
     ids = _identifiers(np.asarray(columns["canary_id"]), what)
     score = _numbers(np.asarray(columns["score"]), ids, what)
     if score.size == 0:
@@ -135,7 +137,8 @@ def _known(frame: Any) -> dict[str, Any]:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files if name in COLUMNS}
+        whole = {"canary_id", "score"} <= set(file.files)  # else all names, so that the error can list them
+        return {name: file[name] for name in file.files if name in COLUMNS or not whole}
 
 
 def _identifiers(ids: np.ndarray, what: str) -> np.ndarray:

@@ -74,10 +74,10 @@ def audit(
     independent = settings.independence != "one_run" and membership != "unknown"
     estimates = [accuracy_estimate(accuracy, membership, settings)]
     p_value, power = None, {}
-    decisive = None
+    decisive, proved = None, 0.0
     if bounds_allowed:
         epsilon = tally_epsilon(counts, settings.delta, settings.confidence_each)
-        decisive = epsilon.best
+        decisive, proved = epsilon.best, epsilon.value
         estimates.append(epsilon_estimate(epsilon.value, settings))
         power["largest_reportable_epsilon"] = tally_epsilon(
             counts.perfect(), settings.delta, settings.confidence_each
@@ -87,7 +87,8 @@ def audit(
     judged = claim is not None and (bounds_allowed or independent)
     if claim is not None and judged:
         p_value, best, smallest, p_class = _judge(claim, counts, accuracy, independent, settings)
-        decisive = decisive if best is None else best
+        if best is not None and (p_value < 1 or proved == 0):  # else the guesses told are those that prove epsilon
+            decisive = best
         power["smallest_reportable_p_value"] = smallest
         estimates.append(p_value_estimate(p_value, p_class, settings))
         if bounds_allowed and (bound := noise_estimate(claim, counts, settings)):
@@ -111,6 +112,8 @@ def audit(
             "non_members": int(members.size - members.sum()),
             "guesses": int(counts.guesses[guessed]),
             "correct": int(counts.correct[guessed]),
+            "all_guesses": int(accuracy[1]),
+            "all_correct": int(accuracy[0]),
             "ties": count_ties(scores),
             "undefined": int(np.isnan(scores).sum()),
         },

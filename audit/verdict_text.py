@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from .audit_settings import AuditSettings
@@ -24,12 +25,12 @@ def verdict_text(
     if verdict == "rejected":
         return (
             f"Rejected: if training had been what is claimed ({described}), scores like these would appear with "
-            f"probability at most {p_value:.3g}, below alpha = {settings.alpha:g}. Shown: this run leaked more than "
+            f"probability at most {rounded_up(p_value)}, below alpha = {settings.alpha:g}. Shown: this run leaked more than "
             "the claim allows. Not shown: why, or how much more beyond the bounds below."
         )
     if verdict == "not_rejected":
         return (
-            f"Not rejected: the p-value of the claim ({described}) is {p_value:.3g}, not below alpha = "
+            f"Not rejected: the p-value of the claim ({described}) is {rounded_up(p_value)}, not below alpha = "
             f"{settings.alpha:g}. Not shown: that the claim holds; a stronger attack or more canaries may reject it. "
             + CAVEAT
         )
@@ -41,9 +42,9 @@ def verdict_text(
         )
     if verdict == "no_power":
         return (
-            f"No power: with membership {membership} no bound on epsilon and no test of a claim is valid, so the claim "
-            f"({described}) was not judged. For a verdict, draw fair coins for canaries before training (`coalmine "
-            "coins`), or train repeatedly with one canary each."
+            f"Not judged: the claim ({described}) was not tested, because membership ({membership}) was not drawn by "
+            "fair coins: no bound on epsilon and no test of a claim is valid then. For a verdict, draw fair coins for "
+            "canaries before training (`coalmine coins`), or train repeatedly with one canary each (`coalmine repeat --one-canary`)."
         )
     if membership == "coins":
         bound = next(e for e in estimates if e["quantity"] == "epsilon" and e["class"] == "A")
@@ -51,10 +52,20 @@ def verdict_text(
             return f"No claim was given, and these guesses prove no epsilon above 0. {CAVEAT}"
         return (
             f"No claim was given. With confidence {bound['confidence']:g}, training is not (epsilon, "
-            f"{settings.delta:g})-DP for any epsilon below {bound['value']:.4g}. {CAVEAT}"
+            f"{settings.delta:g})-DP for any epsilon below {rounded_down(bound['value'])}. {CAVEAT}"
         )
     pointer = (
         "Flags that are not fair coins bound nothing: metrics only, not a bound. For a bound, draw fair coins for "
         "canaries before training (`coalmine coins`). "
     )
     return "No claim was given. " + pointer + CAVEAT
+
+
+def rounded_up(value: float | None, digits: int = 3) -> str:
+    """A p-value or another upper end, never shown smaller than it is."""
+    return "none" if value is None else f"{Context(digits, ROUND_CEILING).create_decimal(Decimal(repr(value))):g}"
+
+
+def rounded_down(value: float, digits: int = 4) -> str:
+    """A lower bound, never shown larger than it is."""
+    return f"{Context(digits, ROUND_FLOOR).create_decimal(Decimal(repr(value))):g}"

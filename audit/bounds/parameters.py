@@ -10,7 +10,6 @@ import numpy as np
 
 from ...foundation import InputError
 
-
 LARGEST_WHOLE = 2**53  # beyond it doubles skip whole numbers
 
 

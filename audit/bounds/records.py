@@ -36,7 +36,8 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
         extra = set(record) - {"epsilon", "delta", "name"}
         if "epsilon" not in record or extra:
             raise InputError(
-                f"mechanism needs a name (one of {', '.join(_FIELDS)}) or epsilon and delta, got {sorted(map(str, record))}"
+                f"mechanism needs a name (one of {', '.join(_FIELDS)}) or epsilon and delta, "
+                f"got {sorted(map(str, record))}"
             )
         return EpsilonDelta(record["epsilon"], record.get("delta", 0.0))
     if isinstance(name, str) and name in _NO_BOUND:

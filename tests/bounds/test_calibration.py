@@ -25,7 +25,13 @@ NINE = {
 }
 
 
-@pytest.mark.parametrize(("cell", "sigma"), NINE.items(), ids=str)
+QUICK = [(100, 10), (250, 20), (500, 10)]
+
+
+@pytest.mark.parametrize(
+    ("cell", "sigma"),
+    [pytest.param(c, s, marks=() if c in QUICK else pytest.mark.slow, id=str(c)) for c, s in NINE.items()],
+)
 def test_the_nine_published_noise_multipliers(cell, sigma):
     found = RandomAllocation.calibrate(*cell, accuracy=0.55)
     assert found.two_sided and found.certificate.upper <= 0.55 < found.misses.lower

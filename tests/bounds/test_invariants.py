@@ -16,7 +16,7 @@ from coalmine.foundation import numpy_stream
 cells = st.tuples(st.integers(2, 3000), st.integers(1, 60), st.floats(0.35, 30))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cells)
 def test_bounds_stand_in_their_order(cell):
     m, e, sigma = cell
@@ -42,7 +42,7 @@ def test_more_noise_more_steps_or_fewer_epochs_reveal_less(cell, factor):
     assert FixedBins(m, e, sigma).accuracy(1e-4).upper >= here.lower  # reuse reveals no less
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(cells)
 def test_intervals_of_all_grids_overlap_and_refinement_nests(cell):
     mechanism = RandomAllocation(*cell)
@@ -64,7 +64,7 @@ def test_the_laws_are_probability_laws_with_mean_one(m, sigma, resolution):
     assert abs(1 - law.lower_absent.total) <= slack + law.lower_absent.error
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.floats(1e-4, 0.9), st.integers(1, 3000), st.floats(0.4, 20))
 def test_poisson_laws_and_order(rate, steps, sigma):
     mechanism = PoissonSampling(rate, steps, sigma)

@@ -154,17 +154,19 @@ def replace_one_epsilon_lower(rate, steps, sigma, delta):
     return 1.0
 
 
-def test_never_below_the_certified_accountant():
+@pytest.mark.parametrize(
+    "n", [60000, pytest.param(1000, marks=pytest.mark.slow), pytest.param(10**6, marks=pytest.mark.slow)]
+)
+def test_never_below_the_certified_accountant(n):
     worst = 0.0
-    for n in (1000, 60000, 1000000):
-        for epsilon in (0.1, 0.5, 1, 2, 4):
-            for k in (5, 10, 30, 100):
-                plan = p.plan_from_budget(n, k, epsilon)
-                if not plan.feasible or plan.rounds > 3e5:
-                    continue
-                steps = math.ceil(plan.rounds)
-                found = PoissonSampling(k / steps, steps, plan.noise_multiplier).epsilon(plan.delta, "both", 0.05)
-                worst = max(worst, found.upper / epsilon)
+    for epsilon in (0.1, 0.5, 1, 2, 4):
+        for k in (5, 10, 30, 100):
+            plan = p.plan_from_budget(n, k, epsilon)
+            if not plan.feasible or plan.rounds > 3e5:
+                continue
+            steps = math.ceil(plan.rounds)
+            found = PoissonSampling(k / steps, steps, plan.noise_multiplier).epsilon(plan.delta, "both", 0.05)
+            worst = max(worst, found.upper / epsilon)
     assert 0.05 < worst < 1
 
 

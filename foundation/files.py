@@ -71,7 +71,7 @@ def read_json(path: str | Path, what: str) -> Any:
     """Parse a JSON file; `what` names its role in the error ("coins file"). NaN and Infinity are refused."""
     path = Path(path)
     try:
-        return json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant, parse_float=_finite_float)
+        return json.loads(path.read_text("utf-8-sig"), parse_constant=_refuse_constant, parse_float=_finite_float)
     except FileNotFoundError:
         raise InputError(f"{what} {str(path)!r} does not exist: check the path") from None
     except IsADirectoryError:

@@ -7,9 +7,12 @@ Exit codes: 0 done (whatever the verdict), 1 claim rejected where --fail-on-reje
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
+import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -79,14 +82,58 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. A user's mistake is one line on standard error and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no Greek gets question marks, not a traceback
+            stream.reconfigure(errors="replace")
     try:
-        app(arguments, prog_name="coalmine")
+        code = app(arguments, prog_name="coalmine", standalone_mode=False)
     except InputError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        _fail(str(error))
+    except MemoryError as error:
+        _fail(f"not enough memory ({error or 'an allocation failed'}): lower the sizes asked for")
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            _reader_left()
+        _fail(f"{error.filename or 'the output'!s} cannot be used ({error.strerror}): check the path and the disk")
+    except SystemExit as error:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # typer's answer to a closed pipe, with exit code 1
+            _reader_left()
+        raise error
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not one of the parser's own
+            raise
+        _usage_error(error, sys.argv[1:] if arguments is None else arguments)
+    else:
+        if code == INTERRUPTED:
+            print("interrupted: what was finished is on disk; the same command resumes", file=sys.stderr)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+INTERRUPTED = 130
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _reader_left() -> NoReturn:
+    """The reader of a pipe (head, less) left early: nothing is wrong, and nothing more can be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(0)
+
+
+def _usage_error(error: Any, arguments: list[str]) -> NoReturn:
+    """The parser's complaint in one line, with the value that it complains about."""
+    if "NoArgs" in type(error).__name__:
+        error.show()
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted: what was finished is on disk; the same command resumes", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader (head, less) left early
-        sys.stderr.close()
-        sys.exit(0)
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "coalmine"
+    given = [
+        arguments[i + 1]
+        for option in getattr(getattr(error, "param", None), "opts", [])
+        for i, word in enumerate(arguments[:-1])
+        if word == option
+    ]
+    value = f" (got {given[-1]!r})" if given else ""
+    _fail(f"{error.format_message().rstrip('.')}{value}: see `{command} --help`")

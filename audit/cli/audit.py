@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...foundation import InputError, write_json
 from .claim_options import (
+    DELTA,
     ClaimFile,
     Epochs,
     Epsilon,
@@ -18,8 +19,13 @@ from .claim_options import (
     Steps,
     StepsPerEpoch,
     claim_from_options,
+    delta_remark,
 )
-from .options import Json, Quiet, print_json, remark, writable_file
+from .options import Json, Quiet, print_json, remark
+from .replacing import replacing_audit
+
+if TYPE_CHECKING:
+    from ...reports.audit_file import Audit, Estimate
 
 app = typer.Typer(add_completion=False)
 
@@ -42,9 +48,12 @@ def audit(
     sampling_rate: SamplingRate = None,
     steps: Steps = None,
     epsilon: Epsilon = None,
-    delta: Annotated[float, typer.Option("--delta", help="delta of the bound on epsilon and of a bare claim.")] = 1e-5,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Of the bound on epsilon and of a bare claim.  [default: 1e-5]")
+    ] = None,
     run: Annotated[
-        Path | None, typer.Option("--run", help="run.json: what was run; a claim must not contradict it.")
+        Path | None,
+        typer.Option("--run", help="run.json or its folder: what was run; a claim must not contradict it."),
     ] = None,
     guess_rule: Annotated[
         str | None,
@@ -84,7 +93,7 @@ def audit(
     canary_kind: Annotated[str, typer.Option("--canary-kind", help="example or gradient, for the record.")] = "example",
     label: Annotated[str, typer.Option("--label", help="A name for this audit in reports.")] = "",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=writable_file, help="Write audit.json here.")
+        Path | None, typer.Option("--output", "-o", callback=replacing_audit, help="Write audit.json here.")
     ] = None,
     fail_on_rejection: Annotated[
         bool, typer.Option("--fail-on-rejection", help="Exit with code 1 when the claim is rejected.")
@@ -104,7 +113,7 @@ def audit(
 
     settings = AuditSettings(
         guess_rule=guess_rule_from_options(guess_rule, guesses),
-        delta=delta,
+        delta=DELTA if delta is None else delta,
         confidence=confidence,
         alpha=alpha,
         looks=looks,
@@ -119,7 +128,7 @@ def audit(
         claim=claim,
         mechanism=mechanism,
         epsilon=epsilon,
-        delta=delta,
+        delta=settings.delta,
         steps_per_epoch=steps_per_epoch,
         epochs=epochs,
         noise_multiplier=noise_multiplier,
@@ -160,7 +169,7 @@ def audit(
     if json:
         print_json(result)
     else:
-        for line in summary(result):
+        for line in [*summary(result), *delta_remark(epsilon, delta)]:
             typer.echo(line)
         if output is not None:
             remark(f"written: {output}", quiet)
@@ -172,6 +181,8 @@ def guess_rule_from_options(name: str | None, guesses: str | None) -> Any:
     """The grid, unless a rule is named; `--guesses 100` or `60,40` alone is the rule fixed. Errors: InputError."""
     from ..estimators.guess_rules import GuessRule
 
+    if name == "fixed" and guesses is None:
+        raise InputError("--guess-rule fixed needs the number of guesses: add --guesses 100, or --guesses 60,40")
     if guesses is None:
         return GuessRule(name or "grid")
     parts = guesses.split(",")
@@ -183,14 +194,19 @@ def guess_rule_from_options(name: str | None, guesses: str | None) -> Any:
 
 
 def summary(result: dict[str, Any]) -> list[str]:
-    """What a person reads: verdict first, then every number with its class."""
-    counts = result["counts"]
+    """What a person reads: verdict first, then every number with its class; bounds rounded to the safe side."""
+    from ...reports.audit_file import read_audit
+    from ...reports.rounding import at_least, at_most, number, plain
+    from ...reports.summary import canaries_in_words, guessed
+
+    audit, counts = read_audit(result), result["counts"]
     lines = [
         result["verdict_text"],
-        f"{counts['canaries']} canaries ({counts['members']} members), {counts['correct']} of {counts['guesses']} "
-        f"guesses right, {counts['undefined']} undefined, {counts['ties']} tied; rule {result['guess_rule']['name']}",
+        *(one.replace("ε", "epsilon") for one in guessed(audit)),
+        f"{canaries_in_words(audit).replace('×', 'x')} ({counts['members']} members, {counts['non_members']} "
+        f"non-members), {counts['undefined']} undefined, {counts['ties']} tied; rule {result['guess_rule']['name']}",
     ]
-    lines += [_estimate_line(estimate) for estimate in result["estimates"]]
+    lines += [_estimate_line(audit, estimate) for estimate in audit.estimates]
     for point in result["roc"]["tpr_at_fpr"]:
         at = f"TPR at FPR {point['false_positive_rate']:g}"
         if point["refused"]:
@@ -198,19 +214,35 @@ def summary(result: dict[str, Any]) -> list[str]:
         else:
             low, high = point["interval"]
             lines.append(
-                f"  {at}: {point['true_positive_rate']:.4g} [{low:.4g}, {high:.4g}] "
+                f"  {at}: {number(point['true_positive_rate'])} [{at_least(low)}, {at_most(high)}] "
                 f"(tp {point['tp']}, fp {point['fp']}; class {result['roc']['class']})"
             )
     lines += [f"remark: {text}" for text in result["remarks"]]
-    return lines
+    return [plain(line) for line in lines]
 
 
-def _estimate_line(estimate: dict[str, Any]) -> str:
-    value = "none" if estimate["value"] is None else f"{estimate['value']:.4g}"
-    interval = estimate["interval"]
-    within = "" if interval is None else f" [{interval[0]:.4g}, {interval[1]:.4g}]"
-    at = "" if estimate["delta"] is None else f" at delta {estimate['delta']:g}"
-    confidence = "" if estimate["confidence"] is None else f", {estimate['confidence']:g} confidence"
-    name, quantity = (estimate[key].replace("_", " ") for key in ("name", "quantity"))
+def _estimate_line(audit: Audit, estimate: Estimate) -> str:
+    from ...reports.rounding import UP, at_least, at_most, number, p_value, percent
+    from ...reports.summary import informative
+
+    name, quantity = (text.replace("_", " ") for text in (estimate.name, estimate.quantity))
     named = name if name == quantity else f"{quantity}, {name}"
-    return f"  {named}: {value}{within}{at} (class {estimate['class']}{confidence})"
+    if estimate.value is None:
+        value = "none"
+    elif not informative(audit, estimate):
+        value = "not informative, no bound below the claimed one"
+    elif quantity == "noise multiplier":
+        value = f"at most {at_most(estimate.value)}"
+    elif quantity == "epsilon":
+        value = f"at least {at_least(estimate.value)}"
+    else:
+        value = p_value(estimate.value) if quantity == "p value" else number(estimate.value)
+    interval = estimate.interval
+    within = "" if interval is None else f" [{at_least(interval[0])}, {at_most(interval[1])}]"
+    at = "" if estimate.delta is None else f" at delta {estimate.delta:g}"
+    confidence = "" if estimate.confidence is None else f", {estimate.confidence:g} confidence"
+    line = f"  {named}: {value}{within}{at} (class {estimate.validity}{confidence})"
+    allowed = audit.claim.accuracy.promised if audit.claim and audit.claim.accuracy else None
+    if quantity == "attack accuracy" and allowed is not None:
+        line += f"; the claim allows at most {percent(allowed, UP)}"
+    return line

@@ -63,6 +63,7 @@ def craft_command(
     momentum: Momentum = 0.9,
     noise_multiplier: NoiseMultiplier = 0.0,
     clipping_norm: ClippingNorm = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     seed: Seed = None,
     device: Device = "cpu",
     quiet: Quiet = False,
@@ -80,6 +81,10 @@ def craft_command(
     from ..crafting import craft_for
     from ..training.data import load_data
 
+    if out.exists() and not force:
+        raise InputError(
+            f"--output {str(out)!r} exists: coins or a run may depend on it; name another file or use --force"
+        )
     if method not in METHODS:
         raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
     source = load_data(data)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...foundation import InputError, write_json
 from .claim_options import (
+    DELTA,
     Epochs,
     Epsilon,
     Mechanism,
@@ -18,7 +20,11 @@ from .claim_options import (
     StepsPerEpoch,
     claim_from_options,
 )
-from .options import Json, Quiet, print_json, remark, writable_file
+from .options import Json, Quiet, print_json, remark
+from .replacing import replacing_claim
+
+if TYPE_CHECKING:
+    from ..claims import Claim
 
 app = typer.Typer(add_completion=False)
 
@@ -27,7 +33,7 @@ DIVISORS = ("public", "realised")
 
 @app.command()
 def claim(
-    output: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="claim.json")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", callback=replacing_claim, help="claim.json")] = Path(
         "claim.json"
     ),
     mechanism: Mechanism = None,
@@ -37,7 +43,10 @@ def claim(
     sampling_rate: SamplingRate = None,
     steps: Steps = None,
     epsilon: Epsilon = None,
-    delta: Annotated[float, typer.Option("--delta", help="Of a bare claim.")] = 0.0,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Of a bare claim, which needs it; for a mechanism, of the epsilon that is shown."),
+    ] = None,
     adjacency: Annotated[str, typer.Option("--adjacency", help="add_remove or replace_one.")] = "add_remove",
     membership: Annotated[str, typer.Option("--membership", help="coins, random_split or unknown.")] = "coins",
     run_output: Annotated[
@@ -51,7 +60,8 @@ def claim(
         str | None,
         typer.Option(
             "--divisor",
-            help="For run.json: the gradient sum was divided by a public constant, or by the realised batch size.",
+            help="public or realised, for run.json: the gradient sum was divided by a public constant, or by the "
+            "realised batch size.",
         ),
     ] = None,
     canaries: Annotated[
@@ -84,7 +94,10 @@ def claim(
         if run_output.resolve() == output.resolve():
             raise InputError(f"--output and --run-output are both {str(output)!r}: give two files")
         if divisor not in DIVISORS:
-            raise InputError(f"--divisor {divisor!r}: say public or realised, the audit needs to know")
+            raise InputError(
+                "--run-output needs --divisor: say public if gradient sums were divided by a public constant, realised "
+                "if by the realised batch size" + ("" if divisor is None else f"; got {divisor!r}")
+            )
         if "name" not in claimed.record and ran is None:
             raise InputError("--run-output with a bare epsilon needs --ran, the mechanism that ran")
         written["run"] = _run_record(claimed.record, ran, clipping_norm, divisor, canaries, commitment)
@@ -94,7 +107,24 @@ def claim(
     if json:
         print_json(written)
     else:
+        if not quiet:
+            for line in allowances(claimed, DELTA if delta is None else delta):
+                typer.echo(line)
         remark(f"written: {output}" + (f", {run_output}" if run_output else ""), quiet)
+
+
+def allowances(claim: Claim, delta: float) -> list[str]:
+    """What the claim promises, upper ends rounded up."""
+    from ...reports.rounding import UP, at_most, percent, plain
+
+    mechanism = claim.mechanism
+    accuracy = min(float(mechanism.accuracy_bound()), float(mechanism.accuracy().upper))
+    lines = [f"Allowed by the claim: attack accuracy at most {percent(accuracy, UP)} (expected, a coin flip has 50 %)"]
+    at, epsilon = claim.record.get("delta", delta), claim.record.get("epsilon")
+    epsilon = float(mechanism.epsilon(delta).upper) if epsilon is None else epsilon
+    finite = f"at most {at_most(epsilon)}" if math.isfinite(epsilon) else "without an upper bound"
+    lines.append(f"                      epsilon at delta {at:g} {finite}")
+    return [plain(line) for line in lines]
 
 
 def _run_record(

@@ -37,6 +37,8 @@ def coins(
     from ...canaries.coins import save_commitment
     from ...canaries.stored import load_canaries
 
+    if canaries.resolve() in (out.resolve(), commitment.resolve()):
+        raise InputError(f"--canaries {str(canaries)!r} is an output as well: the set would be lost")
     if out.resolve() == commitment.resolve():
         raise InputError(
             f"--output and --commitment are both {str(out)!r}: the coins are secret, the commitment is public"

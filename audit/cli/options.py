@@ -60,7 +60,7 @@ def torch_device(name: str) -> Any:
 
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"--device {name!r} cannot be used here ({reason}): try --device cpu") from None

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .options import Json, Quiet, print_json, remark
+from .replacing import replacing_page
 
 app = typer.Typer(add_completion=False)
 
@@ -17,7 +18,9 @@ app = typer.Typer(add_completion=False)
 )
 def report(
     audits: Annotated[list[Path], typer.Argument(help="One audit.json, or several to compare on one page.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path("runs/report.html"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
+    ] = Path("runs/report.html"),
     figures: Annotated[
         Path | None, typer.Option("--figures", help="A folder for the figures as svg, pdf and png.")
     ] = None,
@@ -29,6 +32,7 @@ def report(
     from ...reports.page import write_report
     from ...reports.rounding import p_value
     from ...reports.summary import p_value_class
+    from ...reports.words import verdict
 
     read = read_audits(audits)
     files = write_report(audits, output, figures)
@@ -43,5 +47,7 @@ def report(
         return
     for audit in read:
         p = "" if audit.p_value is None else f", p = {p_value(audit.p_value)} (class {p_value_class(audit)})"
-        remark(f"{audit.label}: {audit.verdict.replace('_', ' ')}{p}", quiet)
+        remark(f"{audit.label}: {verdict(audit).replace('_', ' ')}{p}", quiet)
+        if not audit.labelled:
+            remark(f"  {audit.source} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))

@@ -84,6 +84,13 @@ def train(
     if seed is not None:
         remark("seeded: this run is for reproduction, not for privacy", quiet)
     shape, classes = source.x.shape[1:], len(source.classes)
+    trained = False
+
+    def done(_: int) -> None:
+        nonlocal trained
+        trained = True
+        advance()
+
     with stepper(epochs, "training", quiet) as advance:
         record = train_run(
             output,
@@ -95,11 +102,14 @@ def train(
             drawn,
             seed,
             where,
-            on_epoch=lambda _: advance(),
+            on_epoch=done,
         )
     if json_output:
         print_json(record)
         return
     shown = {name: record[f"{name}_accuracy"] for name in ("train", "test")}
+    if not trained:
+        typer.echo(f"{output} holds this run already, finished: nothing was trained")
+        return
     typer.echo(f"trained {record['epochs_done']} epochs of {source.name} with {sampler}; files in {output}")
     typer.echo("accuracy: " + ", ".join(f"{name} {v:.3f}" for name, v in shown.items() if v is not None))

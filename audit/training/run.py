@@ -29,7 +29,7 @@ from ... import __version__
 from ...canaries import CanarySet, Coins
 from ...canaries.coins import commit
 from ...canaries.injection import remaining_rows
-from ...foundation import InputError, fresh_seed, read_json, write_bytes, write_json
+from ...foundation import InputError, fresh_seed, read_json, sha256_of_bytes, write_bytes, write_json
 from ...foundation.tensor_file import pack, unpack
 from .data import Data
 from .engine import BuildModel, Stack, fitting_threads, initial_stack, train_epochs
@@ -106,8 +106,9 @@ def train_run(
     """
     output = Path(output)
     rows = training_rows(data, canaries, coins)
-    record = _record(data, model_name, settings, canaries, coins)
-    earlier = _earlier(output, record, seed)
+    record = _record(data, model_name, settings, canaries, coins, seed)
+    earlier = _earlier(output, record)
+    _sweep(output)
     if earlier is not None and earlier["finished"]:
         return earlier
     stack = _start(output, build, seed, earlier, device)
@@ -152,7 +153,12 @@ def accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 1024) -> float
 
 
 def _record(
-    data: Data, model_name: str, settings: TrainingSettings, canaries: CanarySet | None, coins: Coins | None
+    data: Data,
+    model_name: str,
+    settings: TrainingSettings,
+    canaries: CanarySet | None,
+    coins: Coins | None,
+    seed: int | None,
 ) -> dict[str, Any]:
     """run.json before the first epoch. Nothing in it depends on the coins but their commitment."""
     return {
@@ -168,6 +174,8 @@ def _record(
         "data_fingerprint": data.fingerprint,
         "canaries_sha256": canaries.sha256 if canaries else None,
         "commitment": commit(coins)["coins_sha256"] if coins else None,
+        # tells one seeded run from another without telling a seed; one that was drawn leaves nothing here
+        "given_seed_sha256": None if seed is None else sha256_of_bytes(f"coalmine seed {seed}".encode()),
         "versions": {"coalmine": __version__, "python": platform.python_version(), "torch": torch.__version__},
     }
 
@@ -178,7 +186,14 @@ def _identity(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in json.loads(json.dumps(record)).items() if key not in changing}
 
 
-def _earlier(output: Path, record: dict[str, Any], seed: int | None) -> dict[str, Any] | None:
+def _sweep(output: Path) -> None:
+    """Remove what a killed process was writing: temporary files of this run's own names."""
+    for name in (RUN, INITIAL, STATE, CHECKPOINT):
+        for left in output.glob(f".{name}.*.tmp"):
+            left.unlink(missing_ok=True)
+
+
+def _earlier(output: Path, record: dict[str, Any]) -> dict[str, Any] | None:
     if not (output / RUN).exists():
         return None
     earlier = read_json(output / RUN, "run record")
@@ -186,7 +201,8 @@ def _earlier(output: Path, record: dict[str, Any], seed: int | None) -> dict[str
     different = sorted(key for key in wanted if known.get(key) != wanted[key])
     if different:
         raise InputError(
-            f"--output {str(output)!r} holds another run, which differs in {', '.join(different)}: "
+            f"--output {str(output)!r} holds another run, which differs in "
+            f"{', '.join(different).replace('given_seed_sha256', 'seed')}: "
             "choose another folder, or delete this one"
         )
     if earlier.get("finished"):
@@ -202,16 +218,21 @@ def _start(
 ) -> Stack:
     if earlier is None:
         return initial_stack(build, [fresh_seed() if seed is None else seed], device)
-    tensors, metadata = unpack(output / STATE, "training state")
-    stored = int(metadata["seed"])
-    if seed is not None and seed != stored:
-        raise InputError(f"--seed {seed} is not the seed that the unfinished run in {str(output)!r} began with")
-    stack = initial_stack(build, [stored], device)
-    stack.theta.copy_(torch.from_numpy(tensors["theta"]))
-    stack.velocity.copy_(torch.from_numpy(tensors["velocity"]))
-    for name, buffer in stack.buffers.items():
-        buffer.copy_(torch.from_numpy(tensors[f"buffer.{name}"]))
-    stack.epochs_done = int(metadata["epochs_done"])
+    try:
+        tensors, metadata = unpack(output / STATE, "training state")
+    except InputError as error:
+        raise InputError(f"{error}; delete it, and the same command starts over") from None
+    try:
+        stack = initial_stack(build, [int(metadata["seed"])], device)
+        stack.theta.copy_(torch.from_numpy(tensors["theta"]))
+        stack.velocity.copy_(torch.from_numpy(tensors["velocity"]))
+        for name, buffer in stack.buffers.items():
+            buffer.copy_(torch.from_numpy(tensors[f"buffer.{name}"]))
+        stack.epochs_done = int(metadata["epochs_done"])
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{str(output / STATE)!r} does not fit the run ({error}): delete it, and the same command starts over"
+        ) from None
     return stack
 
 

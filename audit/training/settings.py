@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from ...foundation import InputError
 from .samplers import SAMPLERS
 
 AUGMENTATIONS = ("none", "flip_shift")
+LARGEST = 1e15  # beyond it products leave the range of float32
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,18 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name in ("steps_per_epoch", "epochs"):
             value = getattr(self, name)
-            if isinstance(value, bool) or int(value) != value or value < 1:
+            if isinstance(value, bool) or not 1 <= value < LARGEST or int(value) != value:
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
         for name in ("learning_rate", "public_size"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise InputError(f"{name} must be a positive number, got {value!r}")
-        if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier >= 0):
-            raise InputError(f"noise_multiplier must be at least 0, got {self.noise_multiplier!r}")
-        if self.clipping_norm is not None and not (math.isfinite(self.clipping_norm) and self.clipping_norm > 0):
-            raise InputError(f"clipping_norm must be a positive number, got {self.clipping_norm!r}")
+            if not 0 < value < LARGEST:
+                raise InputError(f"{name} must be a positive number below {LARGEST:g}, got {value!r}")
+        if not 0 <= self.noise_multiplier < LARGEST:
+            raise InputError(
+                f"noise_multiplier must be at least 0 and below {LARGEST:g}, got {self.noise_multiplier!r}"
+            )
+        if self.clipping_norm is not None and not 0 < self.clipping_norm < LARGEST:
+            raise InputError(f"clipping_norm must be a positive number below {LARGEST:g}, got {self.clipping_norm!r}")
         if self.clipping_norm is None and self.noise_multiplier > 0:
             raise InputError(
                 f"noise_multiplier {self.noise_multiplier:g} needs a clipping_norm: noise without clipping "

@@ -1,5 +1,6 @@
 """A run folder: what is in it, that it resumes to the bit, that it refuses what does not belong together."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_a_finished_run_leaves_its_record_and_weights_and_no_secret(tmp_path):
     assert record["finished"] and record["epochs_done"] == 3
     assert record["divisor"] == (len(DATA.y) - 40 + 20) / 4
     assert record["canaries_sha256"] == CANARIES.sha256
-    assert "5" not in str(record.get("seed", ""))
+    assert len(record["given_seed_sha256"]) == 64
 
 
 def test_same_seed_same_bytes_other_seed_other_weights(tmp_path):
@@ -80,7 +81,37 @@ def test_an_unseeded_run_resumes_with_the_seed_it_began_with(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, on_epoch=interrupt, seed=None)
-    assert train(tmp_path, seed=None)["finished"]
+    record = train(tmp_path, seed=None)
+    assert record["finished"] and record["given_seed_sha256"] is None
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_folder_with_another_seed_is_another_run(tmp_path, finished):
+    def interrupt(_):
+        if not finished:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        train(tmp_path, on_epoch=interrupt, seed=5)
+    for seed in (6, None):
+        with pytest.raises(InputError, match="differs in seed"):
+            train(tmp_path, seed=seed)
+
+
+def test_what_a_killed_write_left_is_swept_and_a_damaged_state_names_the_remedy(tmp_path):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, on_epoch=interrupt)
+    (tmp_path / ".training_state.safetensors.abc.tmp").write_bytes(b"half")
+    whole = (tmp_path / "training_state.safetensors").read_bytes()
+    (tmp_path / "training_state.safetensors").write_bytes(whole[:100])
+    with pytest.raises(InputError, match="delete it, and the same command starts over"):
+        train(tmp_path)
+    (tmp_path / "training_state.safetensors").unlink()
+    train(tmp_path)
+    assert sorted(content(tmp_path)) == ["checkpoint.safetensors", "initial.safetensors", "run.json"]
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path):

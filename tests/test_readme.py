@@ -58,8 +58,11 @@ def test_every_command_of_the_readme_prints_what_it_says(tmp_path):
     updated = text
     shown_any = False
     for language, block in BLOCK.findall(text):
-        if language == "python":
-            subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, timeout=300)
+        if language == "python":  # a first line "# name.py" names the file that the code stands in
+            name = re.match(r"# (\w+\.py)\n", block)
+            file = tmp_path / (name.group(1) if name else "block.py")
+            file.write_text(block)
+            subprocess.run([sys.executable, file.name], cwd=tmp_path, check=True, timeout=300)
             continue
         real = []
         for command, shown in commands(block):

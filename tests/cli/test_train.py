@@ -125,7 +125,7 @@ def train_command(folder):
         "--steps-per-epoch",
         "20",
         "--epochs",
-        "12",
+        "40",
         "--learning-rate",
         "0.2",
         "--noise-multiplier",

@@ -43,15 +43,19 @@ class UserTraining:
             sys.path.insert(0, place)
         try:
             module = importlib.import_module(module_name)
-        except ImportError as error:
-            raise InputError(f"train {self.name!r}: {module_name} cannot be imported from {place}: {error}") from None
+        except Exception as error:  # whatever the user's module does when it is run
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise InputError(f"train {self.name!r}: {module_name} cannot be imported from {place}: {reason}") from None
         function = getattr(module, function_name, None)
         if not callable(function):
             raise InputError(f"train {self.name!r}: {module_name} has no function {function_name}")
         try:
             inspect.signature(function).bind(np.zeros(1, dtype=np.int64), 0)
         except TypeError:
-            raise InputError(f"train {self.name!r} must accept (indices, seed)") from None
+            raise InputError(
+                f"train {self.name!r} is called as {function_name}(indices, seed), which its signature "
+                f"{function_name}{inspect.signature(function)} does not accept: wrap it in a function that does"
+            ) from None
         except ValueError:
             pass  # a callable without a signature: its call will tell
         return cast("Callable[[np.ndarray, int], nn.Module]", function)

@@ -1,16 +1,59 @@
-"""What `coalmine lira` leaves behind: scores for `coalmine audit`, a record, and a table for people."""
+"""What `coalmine lira` leaves behind: scores for `coalmine audit`, records, and a table for people.
+
+Beside each scores file stands a record of which attack was chosen, as `coalmine score` writes it (scores.json), so
+that scores of one canary set are not audited with another set's coins. Of several attacks only the one that was fixed
+before the coins were opened may decide: a folder keeps the attack whose scores it holds.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..foundation import write_json, write_text
-from .lira_report import LiraResult
+from .. import __version__
+from ..foundation import InputError, read_json, write_json, write_text
+
+if TYPE_CHECKING:
+    from .lira_report import LiraResult
+
+_FIXED = ("score", "views", "canaries_sha256", "checkpoint_sha256")  # of scores under one name, whatever is opened
+_FIXED_ONCE_OPENED = (*_FIXED, "shadows", "seed")
 
 
-def write_result(output: Path, result: LiraResult, attack: str) -> list[Path]:
-    """scores.csv (canary_id, score, member where known), one a target, and lira.json; returns their paths."""
+def score_record(attack: str, **facts: Any) -> dict[str, Any]:
+    """What is fixed before the coins are opened: score = the attack's name, and whatever facts are known (not None)."""
+    return {"schema_version": 1, "score": attack} | {name: value for name, value in facts.items() if value is not None}
+
+
+def check_folder(output: Path, record: dict[str, Any]) -> None:
+    """Refuse a folder with scores of another attack or of other canaries: several scores are several looks.
+
+    Only facts that `record` holds are compared, so that a choice can be checked before the rest is known. More shadow
+    models may be trained as long as no score was written beside its open coin.
+    """
+    for beside in sorted(output.glob("scores*.json")):
+        earlier = read_json(beside, "score record")
+        if not isinstance(earlier, dict) or not isinstance(earlier.get("score"), str):
+            raise InputError(f"{str(beside)!r} is no score record: name another --output")
+        fixed = _FIXED_ONCE_OPENED if earlier.get("coins_opened") else _FIXED
+        changed = [name for name in fixed if name in record and earlier.get(name) != record[name]]
+        if changed:
+            told = ", ".join(f"{name} ({earlier.get(name)}, now {record[name]})" for name in changed)
+            raise InputError(
+                f"--output {str(output)!r} holds scores that differ in {told}: name another folder, and if you look at "
+                "several with the coins open, say so by `coalmine audit --looks`; shadow models that fit may be copied "
+                "there with the folder shadows"
+            )
+
+
+def write_result(output: Path, result: LiraResult, record: dict[str, Any]) -> list[Path]:
+    """scores.csv (canary_id, score, member where known) and scores.json, one pair a target, and lira.json.
+
+    record: of `score_record`; its score is the attack that is written. Returns the paths of all but the records.
+    """
+    check_folder(output, record)
+    attack = record["score"]
     files, members = [], result.arrays.target_member
     for t, scores in enumerate(result.scores[attack]):
         lines = ["canary_id,score" + (",member" if members is not None else "")]
@@ -18,6 +61,19 @@ def write_result(output: Path, result: LiraResult, attack: str) -> list[Path]:
             flag = f",{int(members[t, i])}" if members is not None else ""
             lines.append(f"{i},{value:.10g}{flag}")
         files.append(output / ("scores.csv" if len(result.scores[attack]) == 1 else f"scores_target{t}.csv"))
+        beside = files[-1].with_suffix(".json")
+        opened = beside.is_file() and read_json(beside, "score record").get("coins_opened")
+        write_json(
+            beside,
+            {
+                **record,
+                **({"coins_opened": True} if opened else {}),
+                "details": dict(scores.details),
+                "counts": scores.counts(),
+                "versions": {"coalmine": __version__},
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            },
+        )
         write_text(files[-1], "\n".join(lines) + "\n")
     write_json(output / "lira.json", result.record)
     return [*files, output / "lira.json"]

@@ -24,6 +24,7 @@ from .. import __version__
 from ..attacks.shadows import Shadows, run_shadows
 from ..canaries import CanarySet
 from ..foundation import InputError, numpy_stream
+from .choices import SCORES
 from .lira import Recipe, Universe, Work
 from .score import score_canaries
 
@@ -63,6 +64,8 @@ def repeat_training(
     """
     if isinstance(runs, bool) or int(runs) != runs or runs < 2:
         raise InputError(f"runs must be a whole number of at least 2, got {runs!r}")
+    if score not in SCORES[:3]:
+        raise InputError(f"score must be one of {', '.join(SCORES[:3])}, got {score!r}")
     m = len(canaries)
     if not np.array_equal(rows.x[rows.audited], canaries.x):
         raise InputError("rows were made for other canaries: use universe(data, canaries) with this set")

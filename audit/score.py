@@ -24,17 +24,8 @@ from ..attacks.one_run import one_run
 from ..attacks.query import query_logits, view_list
 from ..canaries import CanarySet
 from ..foundation import InputError, read_json, sha256_of_file, write_bytes, write_json
+from .choices import SCORES, SUFFIXES, VIEWS
 
-SCORES = ("phi", "loss", "hinge", "difference")
-VIEWS = {
-    1: ("identity",),
-    2: ("mirror",),
-    9: ("shift1",),
-    18: ("mirror", "shift1"),
-    25: ("shift2",),
-    50: ("mirror", "shift2"),
-}
-SUFFIXES = (".csv", ".parquet", ".npz")
 _SIGNIFICANT_DIGITS = 10  # of float64 scores: what remains is the same for every batch size and device
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_folder
+from ..choices import ATTACKS, LAYOUTS, VIEWS
+from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -17,7 +18,6 @@ EXAMPLE = (
     "--learning-rate 0.1 --momentum 0.9 --output runs/lira   |   coalmine lira --target runs/a --canaries "
     "canaries.safetensors --output runs/lira   |   coalmine lira --arrays logits_and_keep.npz --output runs/lira"
 )
-LAYOUTS = ("mi_lira_2021", "lira-pytorch", "lira_analysis", "ml_privacy_meter")
 
 
 @app.command(epilog=EXAMPLE)
@@ -69,7 +69,7 @@ def lira(
     targets: Annotated[int, typer.Option(help="Without --target: how many models of the recipe are attacked.")] = 1,
     fraction: Annotated[float, typer.Option(help="Probability that a shadow is trained on an example.")] = 0.5,
     attack: Annotated[
-        str, typer.Option(help="The attack whose scores are written; choose it before you see any coins.")
+        str, typer.Option(help=f"Whose scores are written, chosen before you see any coins: {', '.join(ATTACKS)}.")
     ] = "lira_online",
     views: Annotated[int, typer.Option(help="1, 2 (mirror), 9, 18, 25 or 50 (shifts, mirrored).")] = 1,
     steps_per_epoch: Annotated[int | None, typer.Option(help="M: optimiser steps in one epoch.")] = None,
@@ -90,16 +90,23 @@ def lira(
     span: Annotated[
         str | None, typer.Option(help="first:last, only shadows of that range: one job of a cluster array.")
     ] = None,
-    seed: Seed = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Of the shadow models, and of targets of the recipe: the auditor's own models, on which no privacy "
+            "rests. The same seed trains the same models; --target is not touched by it.",
+        ),
+    ] = 0,
     device: Device = "cpu",
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Attack membership with shadow models: LiRA, BASE, RMIA and simpler scores, with intervals.
 
-    Metrics, not a bound on epsilon: a model trained before any coins were drawn gets metrics only. Writes scores.csv
-    and lira.json into --output. Every finished chunk of shadows is on disk: the same command trains what is missing,
-    also with more --shadows. Shadow models are the auditor's own: without --seed they use seed 0.
+    Metrics, not a bound on epsilon: a model trained before any coins were drawn gets metrics only. Writes scores.csv,
+    scores.json with what was chosen, and lira.json into --output. Every finished chunk of shadows is on disk: the same
+    command trains what is missing, also with more --shadows.
     """
     trained = {
         "steps_per_epoch": steps_per_epoch,
@@ -113,24 +120,43 @@ def lira(
     }
     if sum(given is not None for given in (arrays, folder, train or model or target)) > 1 and (arrays or folder):
         raise InputError("--arrays, --folder and training (--model, --train, --target) exclude each other: give one")
-    inputs = None
+    from ..lira_output import check_folder, score_record, summary, write_result
+
+    _check_choices(attack, views, folder, layout)
+    if coins is not None and (canaries is None or target is None):
+        raise InputError("--coins tells which --canaries are members of --target: give all three, or no coins")
+    if target_members is not None and (target is None or canaries is not None):
+        raise InputError("--target-members goes with --target and without --canaries: drop it, or give --target")
+    for option, path in {
+        "--arrays": arrays, "--folder": folder, "--canaries": canaries, "--coins": coins, "--target": target,
+        "--target-members": target_members,
+    }.items():  # fmt: skip
+        if path is not None and not path.exists():
+            raise InputError(f"{option} {str(path)!r} does not exist: check the path")
+    check_folder(output, score_record(attack))
+    inputs, facts = None, {}
     if arrays is not None or folder is not None:
         collected = _collected(arrays, folder, layout, target_index)
         collected = collected if shadows is None else collected.first(shadows)
     else:
-        collected, inputs = _trained(
-            output, data, canaries, coins, target, target_members, model, train, trained,
+        collected, inputs, facts = _trained(
+            output, attack, data, canaries, coins, target, target_members, model, train, trained,
             16 if shadows is None else shadows,
-            targets, fraction, views, chunk, jobs, scheduler, span, seed or 0, device, quiet,
+            targets, fraction, views, chunk, jobs, scheduler, span, seed, device, quiet,
         )  # fmt: skip
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")
             return
-    from ..lira_output import summary, write_result
-    from ..lira_report import conclude
+    from ..lira_report import DRAW_COINS, conclude
 
-    result = conclude(collected, attack, inputs, seed or 0)
-    files = write_result(output, result, attack)
+    next_step = DRAW_COINS
+    if canaries is not None and target is not None:
+        next_step = (
+            f"Next: coalmine audit --scores {output / 'scores.csv'} --coins {coins or 'coins.json'} --claim claim.json"
+        )
+    result = conclude(collected, attack, inputs, seed, next_step)
+    facts = {"views": collected.shadow_phi.shape[2], "shadows": collected.shadows, "seed": seed} | facts
+    files = write_result(output, result, score_record(attack, **facts))
     if json_output:
         print_json(result.record)
         return
@@ -142,13 +168,21 @@ def lira(
         typer.echo(result.record["not_a_bound"])
 
 
+def _check_choices(attack: str, views: int, folder: Path | None, layout: str | None) -> None:
+    if attack not in ATTACKS:
+        raise InputError(f"--attack must be one of {', '.join(ATTACKS)}, got {attack!r}")
+    if views not in VIEWS:
+        raise InputError(f"--views must be one of {', '.join(map(str, VIEWS))}, got {views}")
+    if folder is not None and layout not in LAYOUTS:
+        raise InputError(f"--folder needs --layout, one of {', '.join(LAYOUTS)}, got {layout!r}")
+
+
 def _collected(arrays: Path | None, folder: Path | None, layout: str | None, target_index: int | None) -> Any:
     if arrays is not None:
         from ...attacks.shadow_arrays import read_arrays
 
         return read_arrays(arrays)
-    if layout not in LAYOUTS or folder is None:
-        raise InputError(f"--folder needs --layout, one of {', '.join(LAYOUTS)}, got {layout!r}")
+    assert folder is not None and layout is not None
     from ...attacks.import_lira_analysis import import_lira_analysis
     from ...attacks.import_lira_pytorch import import_lira_pytorch
     from ...attacks.import_mi_lira import import_mi_lira
@@ -159,97 +193,140 @@ def _collected(arrays: Path | None, folder: Path | None, layout: str | None, tar
 
 
 def _trained(
-    output: Path, data: str, canaries: Path | None, coins: Path | None, target: Path | None,
+    output: Path, attack: str, data: str, canaries: Path | None, coins: Path | None, target: Path | None,
     target_members: Path | None, model: str | None, train: str | None, trained: dict[str, Any],
     shadows: int, targets: int, fraction: float, views: int, chunk: int, jobs: int,
     scheduler: str | None, span: str | None, seed: int, device: str, quiet: bool,
-) -> tuple[Any, Any]:  # fmt: skip
-    """(arrays, inputs of the blind baseline); arrays is None where a span leaves shadows to other jobs."""
-    from ...attacks.query import view_list
+) -> tuple[Any, Any, dict[str, Any]]:  # fmt: skip
+    """(arrays, inputs of the blind baseline, facts of the score record); arrays is None where a span is not all."""
+    model, trained, run = _recipe_of_run(target, model, trained)
+    if train is None:
+        _check_given(trained)
+    part = _span(span)
+    recipe = None
+    if train is not None:  # first of all: nothing else matters while the function cannot be called
+        from ..lira import user_recipe
+
+        recipe = user_recipe(train, str(Path.cwd()))
     from ...canaries import CanarySet, Coins
-    from ..lira import Work, engine_recipe, shadow_arrays, universe, user_recipe
-    from ..score import VIEWS
-    from ..training.checkpoint import open_model
+    from ..lira_output import check_folder, score_record
     from ..training.data import load_data
 
-    if views not in VIEWS:
-        raise InputError(f"--views must be one of {', '.join(map(str, VIEWS))}, got {views}")
-    if coins is not None and (canaries is None or target is None):
-        raise InputError("--coins tells which --canaries are members of --target: give all three, or no coins")
-    if target_members is not None and (target is None or canaries is not None):
-        raise InputError("--target-members goes with --target and without --canaries: drop it, or give --target")
-    where = str(torch_device(device))
     source = load_data(data)
     canary_set = CanarySet.load(canaries) if canaries else None
-    model, trained = _recipe_of_run(target, model, trained)
+    drawn = Coins.load(coins) if coins else None
+    facts: dict[str, Any] = {"views": views, "shadows": shadows, "seed": seed}
+    member = None
+    if canary_set is not None:
+        facts |= {
+            "canaries": len(canary_set),
+            "canaries_sha256": canary_set.sha256,
+            "canary_method": canary_set.method,
+            "coins_opened": drawn is not None,
+        }
+        if drawn is not None:
+            drawn.check(canary_set)
+            member = drawn.member
+    elif target is not None:
+        member = _members(target_members, data, len(source.y), len(source.y_test))
+        if member.all() or not member.any():
+            raise InputError(
+                f"{int(member.sum())} of {member.size} rows are members of --target: members and non-members are needed"
+            )
+
+    from ...attacks.query import view_list
+    from ..lira import Work, engine_recipe, shadow_arrays, universe
+    from ..score import sha256_of_checkpoint
+    from ..training.checkpoint import open_model
+    from .score import check_run
+
+    where = str(torch_device(device))
     rows = universe(source, canary_set, test_rows_too=target is not None and canaries is None and not target_members)
-    if train is not None:
-        recipe = user_recipe(train, str(Path.cwd()))
-    else:
+    if attack == "rmia_offline" and len(rows.population_y) == 0:
+        raise InputError(
+            "--attack rmia_offline needs rows outside every training set, and here the test rows are the "
+            "non-members, or there are none: give --target-members, or choose another attack"
+        )
+    if recipe is None:
         recipe = engine_recipe(rows, model or "mlp", _settings(trained, rows.expected_size(fraction)), chunk, where)
-    attacked, member = None, None
+    attacked = None
     if target is not None:
-        attacked = open_model(target, model, source.input_shape, source.classes)
-        if canary_set is not None:
-            drawn = Coins.load(coins) if coins else None
-            if drawn is not None:
-                drawn.check(canary_set)
-            member = None if drawn is None else drawn.member
-        else:
-            member = _members(target_members, len(source.y), len(rows.y))
+        weights = target
+        if run is not None:
+            weights = target / "checkpoint.safetensors"
+            check_run(run, target, None if canary_set is None else canary_set.sha256)
+        attacked = open_model(weights, model, source.input_shape, source.classes)
+        facts |= {"checkpoint": str(weights), "checkpoint_sha256": sha256_of_checkpoint(weights), "model": model}
+    check_folder(output, score_record(attack, **facts))
     names = VIEWS[views]
     total = -(-shadows // chunk) + (0 if target is not None else -(-targets // chunk))
     with _cluster(scheduler), stepper(total, "shadow models", quiet) as advance:
         work = Work(
             output / "shadows", seed, chunk, max(jobs, 2) if scheduler else jobs, "dask" if scheduler else "loky",
-            _span(span), advance,
+            part, advance,
         )  # fmt: skip
         collected = shadow_arrays(
             rows, recipe, work, shadows,
             targets=targets, target=attacked, target_member=member, fraction=fraction,
             views=view_list(names), device=where,
         )  # fmt: skip
-    return collected, None if canary_set is not None else (rows.x[rows.audited], rows.y[rows.audited])
+    inputs = None if canary_set is not None else (rows.x[rows.audited], rows.y[rows.audited])
+    return collected, inputs, facts
 
 
-def _recipe_of_run(target: Path | None, model: str | None, given: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Model and settings of a `coalmine train` run where --target is its folder; what is given by option wins."""
+def _recipe_of_run(
+    target: Path | None, model: str | None, given: dict[str, Any]
+) -> tuple[str | None, dict[str, Any], dict[str, Any] | None]:
+    """Model, settings and record of a `coalmine train` run where --target is its folder; options that are given win."""
     if target is None or not (target / "run.json").is_file():
-        return model, given
+        return model, given, None
     from ...foundation import read_json
 
     run = read_json(target / "run.json", "run record")
     if not isinstance(run, dict) or not isinstance(run.get("settings"), dict) or not isinstance(run.get("model"), dict):
         raise InputError(f"run record {str(target / 'run.json')!r} holds no model and settings: give them as options")
     settings = {k: v if v is not None else run["settings"].get(k) for k, v in given.items()}
-    return model or run["model"].get("name"), settings
+    return model or run["model"].get("name"), settings, run
+
+
+def _check_given(trained: dict[str, Any]) -> None:
+    for name in ("steps_per_epoch", "epochs", "learning_rate"):
+        if trained[name] is None:
+            raise InputError(f"--{name.replace('_', '-')} is needed to train shadow models like the target")
 
 
 def _settings(given: dict[str, Any], public_size: float) -> Any:
     from ..training.settings import TrainingSettings
 
-    for name in ("steps_per_epoch", "epochs", "learning_rate"):
-        if given[name] is None:
-            raise InputError(f"--{name.replace('_', '-')} is needed to train shadow models like the target")
     return TrainingSettings(public_size=public_size, **{k: v for k, v in given.items() if v is not None})
 
 
-def _members(path: Path | None, training_rows: int, rows: int) -> Any:
-    """(rows,) bool: who the target was trained on; without a file, the training rows."""
+def _members(path: Path | None, data: str, training_rows: int, test_rows: int) -> Any:
+    """Who the target was trained on: (training_rows,) bool; without a file, (training + test rows,), training rows."""
     import numpy as np
 
     if path is None:
-        return np.arange(rows) < training_rows
+        return np.arange(training_rows + test_rows) < training_rows
     from ...attacks.shadow_arrays import load_npy
 
     given = np.asarray(load_npy(path)).reshape(-1)
-    if given.dtype == bool and len(given) == rows:
-        return given
-    if given.dtype.kind in "iu" and given.size and given.min() >= 0 and given.max() < rows:
-        return np.isin(np.arange(rows), given)
+    flags = given.dtype == bool or (given.dtype.kind in "iu" and given.size > 2 and np.isin(given, (0, 1)).all())
+    if flags and len(given) == training_rows:
+        return given.astype(bool)
+    numbers = not flags and given.dtype.kind in "iu" and given.size and given.min() >= 0
+    if numbers and given.max() < training_rows:
+        return np.isin(np.arange(training_rows), given)
+    if test_rows and (len(given) == training_rows + test_rows or (numbers and given.max() < training_rows + test_rows)):
+        raise InputError(
+            f"--target-members {str(path)!r} counts {training_rows + test_rows} rows, but --data {data} has "
+            f"{training_rows} training rows and {test_rows} of its rows are a test part (a source without one of its "
+            "own holds out one row in five of each class), so that the row numbers are not yours: save your rows in "
+            "your order with numpy.savez('rows.npz', x=x, y=y, x_test=x[:0], y_test=y[:0]), whose empty test part "
+            "holds nothing out, and give --data rows.npz"
+        )
     raise InputError(
-        f"--target-members {str(path)!r} must hold true/false for each of the {rows} training rows, or row numbers, "
-        f"got {given.dtype} {given.shape}"
+        f"--target-members {str(path)!r} must hold true/false for each of the {training_rows} training rows of --data "
+        f"{data}, or row numbers, got {given.dtype} {given.shape}"
     )
 
 

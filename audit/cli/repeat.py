@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from ...foundation import InputError, write_json
+from ..choices import SCORES
 from .claim_options import ClaimFile
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -44,7 +45,14 @@ def repeat(
     chunk: Annotated[int, typer.Option(min=1, help="Models trained side by side, and a shard on disk.")] = 8,
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
     label: Annotated[str, typer.Option(help="A name for this audit in reports.")] = "",
-    seed: Seed = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Of the coins, and of the seed that each training is given: the auditor's own runs, on which no "
+            "privacy rests. The same seed repeats them, another one is another audit.",
+        ),
+    ] = 0,
     device: Device = "cpu",
     json_output: Json = False,
     quiet: Quiet = False,
@@ -52,29 +60,36 @@ def repeat(
     """Train R models with fresh coins, and judge the claim by all of them together.
 
     All canaries in every run: each run is an audit of its own and their p-values are combined. With --one-canary: one
-    canary a run, so that errors are independent and Clopper-Pearson applies. Without --seed the runs use seed 0: they
-    are the auditor's own models.
+    canary a run, so that errors are independent and Clopper-Pearson applies.
     """
+    if runs < 2:
+        raise InputError(f"--runs must be at least 2, got {runs}")
+    if score not in SCORES[:3]:  # the difference needs a model before each training, which is not kept
+        raise InputError(f"--score must be one of {', '.join(SCORES[:3])}, got {score!r}")
+    if train is None and None in (steps_per_epoch, epochs, learning_rate):
+        raise InputError("--steps-per-epoch, --epochs and --learning-rate are needed, or --train for your own training")
+    for option, path in {"--canaries": canaries, "--claim": claim}.items():
+        if path is not None and not path.exists():
+            raise InputError(f"{option} {str(path)!r} does not exist: check the path")
     from ...canaries import CanarySet
     from ..claims import load_claim
-    from ..lira import Work, engine_recipe, universe, user_recipe
-    from ..repeated_runs import repeat_training
-    from ..repeated_verdict import judge_repeated
     from ..training.data import load_data
-    from ..training.settings import TrainingSettings
-    from .audit import summary
 
     canary_set = CanarySet.load(canaries)
     claimed = load_claim(claim) if claim is not None else None
+    from ..lira import Work, engine_recipe, universe, user_recipe
+    from ..repeated_runs import repeat_training
+    from ..repeated_verdict import judge_repeated
+    from ..training.settings import TrainingSettings
+    from .audit import summary
+
+    own = user_recipe(train, "") if train is not None else None
     rows = universe(load_data(data), canary_set)
     where = str(torch_device(device))
-    if train is not None:
-        recipe = user_recipe(train, "")
+    if own is not None:
+        recipe = own
     else:
-        if steps_per_epoch is None or epochs is None or learning_rate is None:
-            raise InputError(
-                "--steps-per-epoch, --epochs and --learning-rate are needed, or --train for your own training"
-            )
+        assert steps_per_epoch is not None and epochs is not None and learning_rate is not None
         members = 0.5 if one_canary else len(canary_set) / 2
         settings = TrainingSettings(
             steps_per_epoch=steps_per_epoch,
@@ -88,7 +103,7 @@ def repeat(
         )
         recipe = engine_recipe(rows, model, settings, chunk, where)
     with stepper(-(-runs // chunk), "training", quiet) as advance:
-        work = Work(output, 0 if seed is None else seed, chunk, jobs, advance=advance)
+        work = Work(output, seed, chunk, jobs, advance=advance)
         done = repeat_training(rows, canary_set, recipe, work, runs, score=score, one_canary=one_canary, device=where)
     result = judge_repeated(
         done, claimed, label=label, threat_model={"score": score, "canary_method": canary_set.method}

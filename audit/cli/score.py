@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError, read_json
+from ..choices import SCORES, SUFFIXES, VIEWS
 from .options import Device, Json, Quiet, print_json, remark, torch_device, writable_file
 
 app = typer.Typer(add_completion=False)
@@ -76,10 +77,12 @@ def score(
     Writes the scores and, beside them, a record of which score was chosen, with the hashes of checkpoint and canaries:
     do it before you open the coins, and use no other score afterwards.
     """
-    from ...canaries import CanarySet
-    from ..score import ScoreRecord, check_output_file, normalised, save_scores, score_canaries, sha256_of_checkpoint
-    from ..training.checkpoint import open_model
-
+    if score not in SCORES:
+        raise InputError(f"--score must be one of {', '.join(SCORES)}, got {score!r}")
+    if views not in VIEWS:
+        raise InputError(f"--views must be one of {', '.join(map(str, VIEWS))}, got {views}")
+    if output.suffix.lower() not in SUFFIXES:
+        raise InputError(f"--output {str(output)!r} must end in {', '.join(SUFFIXES)}")
     if (pixel_mean is None) != (pixel_std is None):
         raise InputError("--pixel-mean and --pixel-std go together: give both or neither")
     mean, std = _numbers("--pixel-mean", pixel_mean), _numbers("--pixel-std", pixel_std)
@@ -91,10 +94,17 @@ def score(
         reference_checkpoint = checkpoint / "initial.safetensors"
     if (score == "difference") != (reference_checkpoint is not None):
         raise InputError("--score difference goes with --reference-checkpoint: give both or neither")
-    where = torch_device(device)
+    from ...canaries import CanarySet
+
     canary_set = CanarySet.load(canaries)
+    if views > 1 and canary_set.x.ndim != 4:
+        raise InputError(f"--views {views} needs images (channels, height, width), the canaries are no images")
+    from ..score import ScoreRecord, check_output_file, normalised, save_scores, score_canaries, sha256_of_checkpoint
+    from ..training.checkpoint import open_model
+
+    where = torch_device(device)
     if run is not None:
-        _check_run(run, checkpoint, canary_set.sha256)
+        check_run(run, checkpoint, canary_set.sha256)
         model = model or run["model"]["name"]
         checkpoint = checkpoint / "checkpoint.safetensors"
     classes = _classes(canary_set, data, run)
@@ -146,13 +156,14 @@ def _run_record(checkpoint: Path) -> dict[str, Any] | None:
     return record
 
 
-def _check_run(run: dict[str, Any], folder: Path, canaries_sha256: str) -> None:
+def check_run(run: dict[str, Any], folder: Path, canaries_sha256: str | None) -> None:
+    """Errors: InputError for a run that is not finished or was trained with other canaries; None: no set is asked."""
     if not run.get("finished"):
         raise InputError(
             f"the run in {str(folder)!r} is not finished: the same `coalmine train` command goes on with it"
         )
     trained = run.get("canaries_sha256")
-    if trained not in (None, canaries_sha256):
+    if canaries_sha256 is not None and trained not in (None, canaries_sha256):
         raise InputError(
             f"the run in {str(folder)!r} was trained with other canaries ({str(trained)[:12]}…) than --canaries "
             f"({canaries_sha256[:12]}…): give the set that it was trained with"

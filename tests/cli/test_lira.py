@@ -9,10 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from sklearn.datasets import load_digits
 
 from coalmine.attacks import lira, phi
+from coalmine.audit import choices, lira_report
 from coalmine.audit.cli import main
 from coalmine.audit.scores_input import load_scores
+from coalmine.audit.training.models import build_model
 from coalmine.canaries import CanarySet, draw_coins
 
 RECIPE = ["--steps-per-epoch", "4", "--epochs", "3", "--learning-rate", "0.5"]
@@ -168,6 +172,10 @@ def test_canaries_are_scored_before_their_coins_are_opened(capsys, tmp_path, sma
     code, out, err = run(capsys, *command)
     assert code == 0, err
     assert "metrics were not computed" in out
+    assert "Next: coalmine audit --scores" in out and "For a bound, score canaries" not in out  # that is done
+    beside = json.loads((tmp_path / "lira" / "scores.json").read_text())
+    assert (beside["score"], beside["canaries_sha256"]) == ("lira_online", canaries.sha256)
+    assert beside["coins_opened"] is False and beside["shadows"] == 8 and beside["canary_method"] == "random"
     scores = load_scores(tmp_path / "lira" / "scores.csv")
     assert scores.member is None and scores.score.size == 20
     code, out, err = run(capsys, *command, "--coins", tmp_path / "coins.json")
@@ -175,6 +183,92 @@ def test_canaries_are_scored_before_their_coins_are_opened(capsys, tmp_path, sma
     opened = load_scores(tmp_path / "lira" / "scores.csv")
     np.testing.assert_array_equal(opened.member, coins.member)
     np.testing.assert_array_equal(opened.score, scores.score)
+    assert json.loads((tmp_path / "lira" / "scores.json").read_text())["coins_opened"] is True
+
+    audited = ("audit", "--scores", tmp_path / "lira" / "scores.csv", "--epsilon", 1, "--delta", 1e-5)
+    assert command_line(*audited, "--coins", tmp_path / "coins.json") == 0
+    others = CanarySet(canaries.x[::-1], canaries.y[::-1], np.full(20, -1), "random", classes=3)
+    others.save(tmp_path / "others.safetensors")
+    draw_coins(others, seed=0).save(tmp_path / "other_coins.json")  # the same coins by number, of another set
+    capsys.readouterr()
+    assert command_line(*audited, "--coins", tmp_path / "other_coins.json") == 2
+    assert "give the coins that were drawn for the scored set" in capsys.readouterr().err
+
+    shards = {path.name for path in (tmp_path / "lira" / "shadows").iterdir()}
+    for other, what in (
+        (("--attack", "base_online"), "differ in score (lira_online, now base_online)"),
+        (("--shadows", 12), "differ in shadows (8, now 12)"),  # the coins are open: another number is another look
+        (("--canaries", tmp_path / "others.safetensors"), "was trained with other canaries"),
+    ):
+        code, _, err = run(capsys, *command, *other)
+        assert code == 2 and what in err and err.count("\n") == 1
+    assert {path.name for path in (tmp_path / "lira" / "shadows").iterdir()} == shards
+
+
+def test_another_attack_does_not_overwrite_scores(capsys, tmp_path, small_data):
+    command = ("--data", small_data, "--shadows", 4, *RECIPE, "--output", tmp_path / "run")
+    assert run(capsys, *command)[0] == 0
+    beside = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert beside["score"] == "lira_online" and "canaries_sha256" not in beside and "checkpoint" not in beside
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    code, _, err = run(capsys, *command, "--attack", "loss")
+    assert code == 2 and "lira_online, now loss" in err and "name another folder" in err
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+    assert run(capsys, *command, "--shadows", 6)[0] == 0  # metrics without canaries: more shadows are no other look
+
+
+def test_members_given_by_rows_of_another_count(capsys, tmp_path):
+    """digits has 1,797 rows, of which the source holds out 355: a user who trained on all numbers them otherwise."""
+    digits = load_digits()
+    x, y = (digits.images / 16).astype(np.float32)[:, None], digits.target
+    member = np.random.default_rng(0).random(1797) < 0.5
+    np.save(tmp_path / "member.npy", member)
+    torch.manual_seed(0)
+    torch.save(build_model("mlp", (1, 8, 8), 10, seed=0).state_dict(), tmp_path / "mine.pt")
+    command = (
+        "--target", tmp_path / "mine.pt", "--model", "mlp", "--target-members", tmp_path / "member.npy",
+        "--shadows", 2, "--steps-per-epoch", 2, "--epochs", 1, "--learning-rate", 0.1, "--output", tmp_path / "run",
+    )  # fmt: skip
+    code, _, err = run(capsys, *command)
+    assert code == 2 and "counts 1797 rows" in err and "1442 training rows and 355" in err and "x_test=x[:0]" in err
+    np.savez(tmp_path / "rows.npz", x=x, y=y, x_test=x[:0], y_test=y[:0])  # what the message says
+    code, _, err = run(capsys, *command, "--data", tmp_path / "rows.npz")
+    assert code == 0, err
+    metrics = json.loads((tmp_path / "run" / "lira.json").read_text())["attacks"]["lira_online"]["metrics"]
+    assert (metrics["members"], metrics["non_members"]) == (member.sum(), (~member).sum())
+    np.save(tmp_path / "member.npy", member.astype(int))  # 0 and 1 are flags, not the rows 0 and 1
+    assert run(capsys, *command, "--data", tmp_path / "rows.npz")[0] == 0
+    assert json.loads((tmp_path / "run" / "lira.json").read_text())["attacks"]["lira_online"]["metrics"] == metrics
+    np.save(tmp_path / "member.npy", np.ones(1797, dtype=bool))
+    code, _, err = run(capsys, *command, "--data", tmp_path / "rows.npz")
+    assert code == 2 and "members and non-members are needed" in err
+
+
+def test_names_known_before_torch_is_imported_are_those_that_exist():
+    assert tuple(lira_report.ATTACKS) == choices.ATTACKS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lira", "--output", "run", "--attack", "lira"], "--attack"),
+        (["lira", "--output", "run", "--target", "absent.pt"], "absent.pt"),
+        (["repeat", "--output", "run", "--runs", "4", "--train", "a:b", "--canaries", "absent.pt"], "absent.pt"),
+        (["repeat", "--output", "run", "--runs", "1", "--canaries", "run.json"], "--runs"),
+        (["score", "--checkpoint", "absent.pt", "--canaries", "c.safetensors"], "absent.pt"),
+        (["score", "--checkpoint", "a.pt", "--canaries", "c.safetensors", "--score", "entropy"], "--score"),
+    ],
+)
+def test_a_mistyped_choice_or_path_is_told_before_torch_is_imported(tmp_path, arguments, message):
+    program = (
+        "import atexit, sys\n"
+        "from coalmine.audit.cli import main\n"
+        "atexit.register(lambda: print('imported', *({'torch', 'sklearn', 'pandas'} & set(sys.modules))))\n"
+        f"main({arguments!r})"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 2 and message in result.stderr
+    assert result.stdout.split() == ["imported"]
 
 
 def test_a_users_own_training_function(tmp_path, small_data):
@@ -273,7 +367,9 @@ def test_data_that_leak_are_called_out(capsys, tmp_path):
     ("arguments", "message"),
     [
         (["--epochs", 1], "steps-per-epoch"),
-        ([*RECIPE, "--attack", "lira"], "attack"),
+        ([*RECIPE, "--attack", "lira"], "--attack must be one of lira_online, lira_offline"),
+        ([*RECIPE, "--canaries", "absent.safetensors"], "absent.safetensors"),
+        ([*RECIPE, "--target", "absent.pt"], "absent.pt"),
         ([*RECIPE, "--shadows", 0], "number of models"),
         ([*RECIPE, "--fraction", 1.5], "fraction"),
         ([*RECIPE, "--views", 3], "views"),
@@ -299,6 +395,9 @@ def test_mistakes_are_one_line_before_any_training(capsys, tmp_path, small_data,
     assert not (tmp_path / "run" / "lira.json").exists()
 
 
-def test_help_has_an_example():
+def test_help_has_an_example_the_attacks_and_what_the_seed_is_for():
     result = subprocess.run([sys.executable, "-m", "coalmine", "lira", "--help"], capture_output=True, text=True)
-    assert result.returncode == 0 and "Example" in result.stdout
+    text = " ".join(result.stdout.replace("│", " ").split())
+    assert result.returncode == 0 and "Example" in text
+    assert all(name in text for name in choices.ATTACKS)
+    assert "no privacy" in text and "fresh entropy" not in text

@@ -102,7 +102,8 @@ def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longe
     kappa, product_error = transform_error(length, unit), PRODUCT / UNIT * unit
     spectrum: Spectrum = np.asarray(rfft(base.mass, length))
     base_one = base.total
-    size = np.abs(spectrum).astype(float) + kappa * base_one  # ≥ |exact transform|
+    # ≥ |exact transform| but for roundings of a double each, copies·u in all: less than the 1e-6 that `_product` adds
+    size = np.abs(spectrum).astype(float) + kappa * base_one
     rest = size ** (copies - 1)
     power_error = (copies * (kappa * base_one + 1.01 * product_error * size)) * rest
     power_size = rest * size

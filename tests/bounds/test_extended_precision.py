@@ -139,6 +139,19 @@ def test_both_precisions_contain_the_exact_value_and_extended_is_narrower(mechan
             assert narrow.upper <= wide.upper and narrow.lower >= wide.lower
 
 
+@extended_only
+@pytest.mark.parametrize(("m", "e", "sigma"), [(300, 20, 0.5), pytest.param(2000, 10, 0.6, marks=pytest.mark.slow)])
+def test_grids_agree_to_their_narrow_widths(m, e, sigma):
+    # an error that the allowance for rounding forgot would show: the widths are a thousandth of δ
+    mechanism = RandomAllocation(m, e, sigma)
+    profiles = [Profile(mechanism.ratio_law(r, 1e-15, 1 << 20, True), e, 1e-13, 1 << 20) for r in (0.04, 0.029, 0.019)]
+    for direction in ("remove", "add"):
+        for epsilon in (0.0, 0.3, 1.0, 2.0):
+            found = [profile.delta(epsilon, direction) for profile in profiles]
+            assert max(i.lower for i in found) <= min(i.upper for i in found)
+            assert found[-1].width <= 3e-3 * found[-1].upper + 1e-10
+
+
 # the cells of the benchmark grid that doubles cannot answer to a relative 1e-3
 RARE = [
     (1000, 10, 0.5),

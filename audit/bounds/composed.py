@@ -79,7 +79,8 @@ class ComposedMechanism(Mechanism):
         """ε(δ), refined to a width of `relative_width` times its upper end.
 
         Where δ lies below what rounding leaves of the lattice's tail (its numerical floor, about 1e-11 for up to 10⁵
-        steps in all, 1e-13 times their number in doubles), the upper end is that of the Gaussian mechanism with the same noise: valid, and wide.
+        steps in all, 1e-13 times their number in doubles), the upper end is that of the Gaussian mechanism with the
+        same noise: valid, and wide.
         """
         check_direction(direction)
         delta = check_delta(delta)

@@ -73,6 +73,7 @@ def repeat_training(
     canary = np.arange(runs) % m if one_canary else None
     if canary is not None:
         coins &= np.arange(m) == canary[:, None]
+    _refuse_one_sided(coins if canary is None else coins[np.arange(runs), canary][None])
     keep = np.repeat(rows.always[None], runs, axis=0)
     keep[:, rows.audited] = coins
     described = {
@@ -99,6 +100,16 @@ def repeat_training(
     )
     assert measured is not None  # no span was given: every shard is here
     return RepeatedRuns(measured["score"], coins, canary)
+
+
+def _refuse_one_sided(coins: np.ndarray) -> None:
+    """Each row is judged by itself and needs members and non-members; told before anything is trained."""
+    inside = coins.sum(axis=1)
+    if ((inside == 0) | (inside == coins.shape[1])).any():
+        raise InputError(
+            f"the coins of an audit with {coins.shape[1]} tosses all fell on one side: use more canaries, or with "
+            "one_canary more runs"
+        )
 
 
 def _measure(canaries: CanarySet, score: str, device: str, model: nn.Module) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from coalmine.audit.repeated_verdict import judge_repeated
 from coalmine.audit.training.data import load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.canaries import craft
-from coalmine.foundation import InputError
+from coalmine.foundation import InputError, numpy_stream
 
 DATA = load_data("digits")
 CANARIES = craft(
@@ -108,3 +108,21 @@ def test_coins_that_all_fell_on_one_side_are_told():
     runs = RepeatedRuns(np.zeros((2, 1)), np.ones((2, 1), dtype=bool), np.zeros(2, dtype=int))
     with pytest.raises(InputError, match="train more runs"):
         judge_repeated(runs)
+
+
+@pytest.mark.parametrize(("one_canary", "runs"), [(False, 20), (True, 2)])
+def test_and_before_anything_is_trained(tmp_path, one_canary, runs):
+    two = craft(
+        "binary_noise", DATA.x, DATA.y, len(DATA.classes), DATA.value_range, 2, 3, data_fingerprint=DATA.fingerprint
+    )
+    rows = universe(DATA, two)
+
+    def own_coins(seed):
+        return [bool(numpy_stream(seed, f"coins/{r}").random(2)[r % 2] < 0.5) for r in range(runs)]
+
+    seed = next(s for s in range(100) if not one_canary or len(set(own_coins(s))) == 1)
+    with pytest.raises(InputError, match="all fell on one side"):  # of 20 runs with two tosses, half agree
+        repeat_training(
+            rows, two, engine_recipe(rows, "mlp", SETTINGS, 3), Work(tmp_path, seed), runs, one_canary=one_canary
+        )
+    assert not list(tmp_path.iterdir())

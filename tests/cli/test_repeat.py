@@ -27,11 +27,13 @@ def keyword(*, indices, seed):
 
 @pytest.fixture
 def here(tmp_path):
-    """Ten rows of data, of which canaries 0 and 1 were made from rows 3 and 4, and canary 2 from none."""
+    """Ten rows of data, of which canaries 0 and 1 were made from rows 3 and 4, and the ten others from none."""
     random = np.random.default_rng(0)
     x = random.random((10, 4)).astype(np.float32)
     np.savez(tmp_path / "data.npz", x=x, y=np.arange(10) % 2, x_test=x, y_test=np.arange(10) % 2)
-    canaries = CanarySet(random.random((3, 4)).astype(np.float32), np.array([0, 1, 0]), np.array([3, 4, -1]), "own")
+    canaries = CanarySet(
+        random.random((12, 4)).astype(np.float32), np.arange(12) % 2, np.array([3, 4] + 10 * [-1]), "own"
+    )
     canaries.save(tmp_path / "canaries.safetensors")
     (tmp_path / "mine.py").write_text(TRAINING, encoding="utf-8")
     (tmp_path / "broken.py").write_text("def train(indices, seed) return 1\n", encoding="utf-8")
@@ -52,7 +54,7 @@ def test_the_function_gets_the_natural_rows_then_the_member_canaries(here):
     assert len(calls) == 6 and len({seed for _, seed in calls}) == 6
     for indices, _ in calls:
         assert indices[:8] == list(range(8))  # ten rows without the two sources: always in
-        assert set(indices[8:]) <= {8, 9, 10} and indices == sorted(indices)
+        assert set(indices[8:]) <= set(range(8, 20)) and indices == sorted(indices)
     assert len({tuple(indices) for indices, _ in calls}) > 1
 
 

@@ -117,7 +117,7 @@ def check_claim_against_run(claim: Claim, run: dict[str, Any]) -> list[str]:
         raise InputError(f"the claim says mechanism {names[0]}, the run record says {said}: claim what was run")
     for name in sorted(set(claimed) - {"name"}):
         if name in ran and not _same(claimed[name], ran[name]):
-            said = f"{ran[name]!r}, that is, no noise" if name == "noise_multiplier" and ran[name] == 0 else repr(ran[name])
+            said = f"{ran[name]!r}" + (", that is, no noise" if name == "noise_multiplier" and ran[name] == 0 else "")
             raise InputError(f"the claim says {name} {claimed[name]!r}, the run record says {said}: claim what was run")
     done, epochs = run.get("epochs_done"), claimed.get("epochs")
     if isinstance(done, int) and isinstance(epochs, int) and done != epochs:

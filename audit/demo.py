@@ -18,6 +18,7 @@ from ..canaries import craft, draw_coins
 from ..canaries.coins import save_commitment
 from ..foundation import read_json, write_json
 from ..reports.page import write_report
+from ..reports.rounding import UP, percent, plain
 from .bounds import RandomAllocation
 from .claims import Claim
 from .score import ScoreRecord, save_scores, score_canaries, sha256_of_checkpoint
@@ -34,6 +35,7 @@ CANARIES, CANARY_METHOD, MODEL, SCORE = 300, "binary_noise", "mlp", "phi"
 STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER, CLIPPING_NORM = 10, 60, 3.5, 1.0
 LEARNING_RATE, MOMENTUM, DELTA = 0.5, 0.9, 1e-5
 RUNS = {"private": NOISE_MULTIPLIER, "noise_forgotten": 0.0}
+LABELS = {"private": "with noise", "noise_forgotten": "noise forgotten"}  # no run is called private to people
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
     claim = Claim(RandomAllocation(STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER))
     write_json(output / "claim.json", claim.to_json())
     accuracy = claim.mechanism.accuracy()
-    tell(f"claim: noise multiplier {NOISE_MULTIPLIER:g}, so no attack is right more than {accuracy.upper:.1%} of times")
+    allowed = plain(percent(accuracy.upper, UP))
+    tell(f"claim: noise multiplier {NOISE_MULTIPLIER:g}, so no attack is right more than {allowed} of times")
 
     def build(model_seed: int) -> nn.Module:
         return build_model(MODEL, data.x.shape[1:], len(data.classes), model_seed)
@@ -91,7 +94,7 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
             momentum=MOMENTUM,
         )
         records[name] = train_run(folder, data, build, MODEL, settings, canaries, coins, seed)
-        tell(f"trained {name.replace('_', ' ')}: test accuracy {records[name]['test_accuracy']:.1%}")
+        tell(f"trained, {LABELS[name]}: test accuracy {plain(percent(records[name]['test_accuracy']))}")
         audits[name] = _attack_and_judge(folder, name, canaries, coins, claim, data.classes)
     tell("audited both against the same claim")
     report = write_report([output / name / "audit.json" for name in RUNS], output / "report.html")[0]
@@ -117,7 +120,7 @@ def _attack_and_judge(
         claim,
         run=run,
         threat_model={"score": SCORE, "views": 1, "canary_method": canaries.method},
-        label=name.replace("_", " "),
+        label=LABELS[name],
     )
     write_json(folder / "audit.json", result)
     return result

@@ -9,6 +9,7 @@ violated by a factor x? That is simulated for the strongest attack on the violat
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from .estimators.guesses import guess_grid
 from .estimators.rates import binomial_tail, clopper_pearson
 from .simulated_scores import attack_scores
 
+FINENESS = 1.02  # of the number of canaries: finer than the simulation can tell
 FEWEST_CANARIES = 20
 MOST_CANARIES = 1_000_000
 
@@ -120,7 +122,17 @@ def detection_power(
     rule = rule or GuessRule()
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats!r}")
-    leaking = attack_scores(violated(claim, factor), numpy_stream(seed, "power/pool"))
+    return _simulated(canaries, claim, _leaking(claim, factor, seed), rule, alpha, repeats, seed)
+
+
+def _leaking(claim: Claim, factor: float, seed: int) -> Any:
+    """The scores of the strongest attack on the violated mechanism: drawn once, used for every number of canaries."""
+    return attack_scores(violated(claim, factor), numpy_stream(seed, "power/pool"))
+
+
+def _simulated(
+    canaries: int, claim: Claim, leaking: Any, rule: GuessRule, alpha: float, repeats: int, seed: int
+) -> DetectionPower:
     critical = critical_counts(_target(claim), perfect_tally(rule, canaries, alpha), alpha)
     rejected = 0
     for repeat in range(repeats):
@@ -148,23 +160,42 @@ def canaries_needed(
     repeats: int = 200,
     seed: int = 0,
     most: int = 100_000,
+    advance: Callable[[], None] = lambda: None,
 ) -> DetectionPower | None:
-    """The smallest of the candidate sizes whose simulated power is enough; None if none up to `most` is."""
+    """The smallest number found whose simulated power is enough, within 2 %; None if none up to `most` is.
+
+    Bisection, in the logarithm: power grows with the canaries, but for the chance in the simulation, so the number is
+    as sure as `interval` at it is narrow. `advance` is called after each number tried, about `numbers_tried` times.
+    """
+    rule = rule or GuessRule()
+    if repeats < 1:
+        raise InputError(f"repeats must be at least 1, got {repeats!r}")
     if not 0 < power < 1:
         raise InputError(f"power must lie strictly between 0 and 1, got {power!r}")
     if not FEWEST_CANARIES <= most <= MOST_CANARIES:
         raise InputError(f"most must lie between {FEWEST_CANARIES} and {MOST_CANARIES}, got {most!r}")
-    sizes = candidate_sizes(most)
-    low, high = -1, len(sizes)
-    best: DetectionPower | None = None
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = detection_power(sizes[middle], claim, factor, rule, alpha, repeats, seed)
+    leaking = _leaking(claim, factor, seed)
+
+    def simulated(canaries: int) -> DetectionPower:
+        found = _simulated(canaries, claim, leaking, rule, alpha, repeats, seed)
+        advance()
+        return found
+
+    low, best = FEWEST_CANARIES - 1, simulated(most)
+    if best.power < power:
+        return None
+    while best.canaries > max(low + 1, low * FINENESS):
+        found = simulated(max(low + 1, round(math.sqrt(low * best.canaries))))
         if found.power >= power:
-            high, best = middle, found
+            best = found
         else:
-            low = middle
+            low = found.canaries
     return best
+
+
+def numbers_tried(most: int) -> int:
+    """How many numbers of canaries `canaries_needed` simulates at most, roughly."""
+    return 2 + math.ceil(math.log2(max(1.0, math.log(most / FEWEST_CANARIES) / math.log(FINENESS))))
 
 
 def trainings_needed(
@@ -188,12 +219,6 @@ def trainings_needed(
         if rejecting.size and binomial_tail(rejecting[0], trainings, reached) >= power:
             return trainings
     return None
-
-
-def candidate_sizes(most: int) -> list[int]:
-    """20, 25, 32, 40, 50, 63, 80, 100, … and `most`: ten a decade."""
-    count = int(math.log10(most / FEWEST_CANARIES) * 10) + 1
-    return sorted({round(FEWEST_CANARIES * 10 ** (k / 10)) for k in range(count)} | {most})
 
 
 def _target(claim: Claim) -> Any:

@@ -133,7 +133,8 @@ def _text(
     if verdict == "rejected":
         return (
             f"Rejected: over {runs} independent runs the combined p-value of the claim ({described}) is "
-            f"{rounded_up(p_value)}, below alpha = {alpha:g}. Shown: training leaks more than the claim allows. Not shown: why. {bounds}"
+            f"{rounded_up(p_value)}, below alpha = {alpha:g}. Shown: training leaks more than the claim allows. "
+            f"Not shown: why. {bounds}"
         )
     if verdict == "no_power":
         return f"No power: {runs} runs with every guess right would not reject the claim ({described}). {bounds}"

@@ -25,8 +25,8 @@ def verdict_text(
     if verdict == "rejected":
         return (
             f"Rejected: if training had been what is claimed ({described}), scores like these would appear with "
-            f"probability at most {rounded_up(p_value)}, below alpha = {settings.alpha:g}. Shown: this run leaked more than "
-            "the claim allows. Not shown: why, or how much more beyond the bounds below."
+            f"probability at most {rounded_up(p_value)}, below alpha = {settings.alpha:g}. Shown: this run leaked more "
+            "than the claim allows. Not shown: why, or how much more beyond the bounds below."
         )
     if verdict == "not_rejected":
         return (
@@ -44,7 +44,8 @@ def verdict_text(
         return (
             f"Not judged: the claim ({described}) was not tested, because membership ({membership}) was not drawn by "
             "fair coins: no bound on epsilon and no test of a claim is valid then. For a verdict, draw fair coins for "
-            "canaries before training (`coalmine coins`), or train repeatedly with one canary each (`coalmine repeat --one-canary`)."
+            "canaries before training (`coalmine coins`), or train repeatedly with one canary each "
+            "(`coalmine repeat --one-canary`)."
         )
     if membership == "coins":
         bound = next(e for e in estimates if e["quantity"] == "epsilon" and e["class"] == "A")

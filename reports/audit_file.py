@@ -55,6 +55,8 @@ class Counts:
     correct: int
     ties: int
     undefined: int
+    all_guesses: int | None = None  # every canary guessed, also those that no test used; absent in older files
+    all_correct: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,21 @@ class Histogram:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """Independent runs that were judged together: each run's own p-value and bound, and how far apart they lie."""
+
+    runs: int
+    design: str  # all_canaries: every run tossed coins for all of them; one_canary: one each
+    p_values: tuple[float, ...]  # empty without a claim
+    epsilon_lower_bounds: tuple[float, ...]
+    over_dispersion: float | None  # variance between runs over the binomial one
+    over_dispersion_p_value: float | None
+
+
+@dataclass(frozen=True)
 class Audit:
     label: str
+    labelled: bool  # by the file itself; else the label is taken from the file's place
     created: str
     claim: Claim | None
     run: Mapping[str, Any] | None
@@ -129,6 +144,7 @@ class Audit:
     roc: Roc | None
     histogram: Histogram | None
     versions: Mapping[str, Any]
+    repeated: Repeated | None
     source: str
 
     def estimate(self, quantity: str) -> Estimate | None:
@@ -139,6 +155,11 @@ class Audit:
     def fair_coins(self) -> bool:
         """Whether membership was decided by coins: without them every number is a metric and none is a bound."""
         return self.membership == "coins"
+
+    @property
+    def judged(self) -> bool:
+        """Whether a claim was tested: without fair coins no test of it is valid, which is not a lack of canaries."""
+        return self.verdict in ("rejected", "not_rejected") or self.p_value is not None
 
 
 def read_audits(audits: Sequence[str | Path | Mapping[str, Any]]) -> tuple[Audit, ...]:
@@ -163,10 +184,28 @@ def read_audit(audit: str | Path | Mapping[str, Any]) -> Audit:
         content, source, name = audit, "audit", "unnamed audit"
     else:
         content, source = read_json(audit, "audit file"), f"audit file {str(audit)!r}"
-        name = clean(Path(audit).absolute().parent.name) or "unnamed audit"  # runs/private/audit.json: private
+        name = _name_from_place(Path(audit).absolute())
     if not isinstance(content, Mapping):
         raise InputError(f"{source} holds {shown(content)} where an object is needed: give coalmine audit's audit.json")
+    if other := _other_file(content):
+        raise InputError(f"{source} is {other}, not an audit.json: give what coalmine audit --output wrote")
     return _audit(Fields(content, source), name)
+
+
+def _name_from_place(path: Path) -> str:
+    """runs/before.json is "before"; runs/before/audit.json too."""
+    return clean(path.stem if path.stem != "audit" else path.parent.name) or "unnamed audit"
+
+
+def _other_file(content: Mapping[str, Any]) -> str | None:
+    """What another file of coalmine's is, in words, or None."""
+    if "verdict" in content or "counts" in content:
+        return None
+    if "attacks" in content and "shadows" in content:
+        return "a summary of coalmine lira"
+    if "mechanism" in content:
+        return "a run record" if "finished" in content or "clipping_norm" in content else "a claim"
+    return "a coins file" if "member" in content else None
 
 
 def _audit(top: Fields, name: str) -> Audit:
@@ -184,6 +223,7 @@ def _audit(top: Fields, name: str) -> Audit:
     given = "coins" if claim is None else claim.text("membership", default="unknown")
     return Audit(
         label=top.text("label") or name,
+        labelled=bool(top.text("label")),
         created=top.text("created", default=""),
         claim=None if claim is None else _claim(claim),
         run=None if run is None else run.content,
@@ -202,6 +242,7 @@ def _audit(top: Fields, name: str) -> Audit:
         roc=None if roc is None else _roc(roc),
         histogram=None if histogram is None else _histogram(histogram),
         versions=top.mapping("versions"),
+        repeated=_repeated(top.fields("repeated", optional=True)),
         source=top.source,
     )
 
@@ -231,14 +272,38 @@ def _bounds(fields: Fields | None, most: float) -> Bounds | None:
 
 def _counts(fields: Fields | None) -> Counts:
     assert fields is not None
-    counts = Counts(**{name: fields.whole(name) for name in Counts.__dataclass_fields__})
+    absent = {name for name in ("all_guesses", "all_correct") if fields.content.get(name) is None}
+    counts = Counts(**{name: fields.whole(name) for name in Counts.__dataclass_fields__ if name not in absent})
     if counts.members + counts.non_members > counts.canaries:
         raise fields.error("canaries", "at least members + non_members", counts.canaries)
     if counts.guesses > counts.canaries:
         raise fields.error("guesses", f"at most canaries ({counts.canaries})", counts.guesses)
     if counts.correct > counts.guesses:
         raise fields.error("correct", f"at most guesses ({counts.guesses})", counts.correct)
+    if counts.all_guesses is not None and counts.all_guesses > counts.canaries:
+        raise fields.error("all_guesses", f"at most canaries ({counts.canaries})", counts.all_guesses)
+    if counts.all_correct is not None and counts.all_correct > (counts.all_guesses or 0):
+        raise fields.error("all_correct", f"at most all_guesses ({counts.all_guesses})", counts.all_correct)
     return counts
+
+
+def _repeated(fields: Fields | None) -> Repeated | None:
+    if fields is None:
+        return None
+    runs = fields.whole("runs")
+    spread = fields.fields("over_dispersion", optional=True)
+    given = fields.content.get("p_values")
+    unclaimed = given is None or (isinstance(given, list | tuple) and None in given)
+    return Repeated(
+        runs=runs,
+        design=fields.text("design", default=""),
+        p_values=() if unclaimed else fields.numbers("p_values", 0, 1, length=runs),
+        epsilon_lower_bounds=fields.numbers("epsilon_lower_bounds", 0, length=runs)
+        if fields.content.get("epsilon_lower_bounds") is not None
+        else (),
+        over_dispersion=None if spread is None else spread.number("ratio", 0, optional=True),
+        over_dispersion_p_value=None if spread is None else spread.number("p_value", 0, 1, optional=True),
+    )
 
 
 def _estimate(fields: Fields) -> Estimate:

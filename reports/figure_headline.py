@@ -124,6 +124,11 @@ def _curves(axes: drawing.Axes, headline: Headline) -> None:
             )
 
 
+def shares_a_claimed_value(headline: Headline) -> bool:
+    claimed = [_claimed(audit, headline.parameter) for _, audit, _ in headline.audits]
+    return len(set(claimed)) < len(claimed)
+
+
 def _point(axes: drawing.Axes, headline: Headline, turn: int, point: tuple[int, Audit, Estimate], narrow: bool) -> None:
     place, audit, accuracy = point
     claimed = _claimed(audit, headline.parameter)

@@ -7,12 +7,13 @@ import re
 from . import words
 from .audit_file import Audit
 from .rounding import UP, at_least, at_most, number, p_value, percent
-from .summary import epsilon_bound, p_value_class
+from .summary import canaries_in_words, epsilon_bound, guessed, p_value_class
 
 _CAVEATS = {
     "rejected": "the bound is a lower bound: the run may leak more.",
     "not_rejected": "not rejected is not evidence of privacy; a stronger attack or more canaries may still reject.",
     "no_power": "this audit could not have rejected the claim whatever the model leaks; it says nothing.",
+    "not_judged": "the claim was not tested, because membership was not drawn by fair coins.",
     "no_claim": "nothing was claimed, so nothing was tested.",
 }
 
@@ -25,10 +26,16 @@ def model_card(audit: Audit) -> str:
             f"- **Audit** ({_plain(audit.label)}): {_method(audit)}",
             f"- **Result:** {_result(audit)}",
             f"- **Validity:** {_validity(audit)}",
-            f"- **Caveat:** {_CAVEATS[audit.verdict]}",
+            f"- **Caveat:** {_caveat(audit)}",
         )
     )
     return lines.replace("\u00a0", " ")
+
+
+def _caveat(audit: Audit) -> str:
+    if audit.verdict == "rejected" and epsilon_bound(audit) is None:
+        return "no bound on ε is given: how much leaks is not said."
+    return _CAVEATS[words.verdict(audit)]
 
 
 def _claim(audit: Audit) -> str:
@@ -44,20 +51,20 @@ def _claim(audit: Audit) -> str:
 
 
 def _method(audit: Audit) -> str:
-    model, counts = audit.threat_model, audit.counts
+    model = audit.threat_model
     kind = " ".join(words.spaced(str(model[n])) for n in ("canary_method", "canary_kind") if model.get(n))
     access = ", ".join(words.spaced(str(model[n])) for n in ("access", "score") if model.get(n))
     version = audit.versions.get("coalmine")
     tool = f"coalmine {version}" if version else "coalmine"
     drawn = "fair coins" if audit.fair_coins else "membership not by coins"
     return _plain(
-        f"{tool}, {audit.created[:10] or 'undated'}; {counts.canaries} canaries ({kind or 'kind unstated'}), {drawn}; "
-        f"{access or 'access unstated'}; {counts.guesses} guesses, {counts.correct} correct."
+        f"{tool}, {audit.created[:10] or 'undated'}; {canaries_in_words(audit)} ({kind or 'kind unstated'}), {drawn}; "
+        f"{'; '.join([access or 'access unstated', *guessed(audit)])}."
     )
 
 
 def _result(audit: Audit) -> str:
-    parts = [words.VERDICT_WORDS[audit.verdict].lower().replace("no power: ", "no power, ")]
+    parts = [words.VERDICT_WORDS[words.verdict(audit)].lower().replace("no power: ", "no power, ")]
     if audit.p_value is not None:
         parts.append(f"p = {p_value(audit.p_value)} (class {p_value_class(audit)}, α = {number(audit.alpha)})")
     epsilon = epsilon_bound(audit)

@@ -18,12 +18,12 @@ from matplotlib.figure import Figure
 from ..foundation import InputError, write_bytes, write_text
 from . import drawing, rounding, words
 from .audit_file import Audit, Roc, read_audits
-from .figure_headline import describe_headline, draw_headline, headlines
+from .figure_headline import describe_headline, draw_headline, headlines, shares_a_claimed_value
 from .figure_roc import describe_roc, draw_roc
 from .figure_scores import describe_scores, draw_scores
 from .figure_trade_off import describe_trade_off, draw_trade_off
 from .markdown import model_card
-from .summary import Summary, epsilon_bound, p_value_class, summarise
+from .summary import Summary, canaries_in_words, epsilon_bound, informative, p_value_class, several, summarise
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Drawing:
     title: str
     description: str
     draw: Callable[[], Figure]
+    note: str = ""  # below it
     draw_narrow: Callable[[], Figure] | None = None  # for a telephone, where the wide one cannot be read
 
     def inline(self) -> Markup:
@@ -111,22 +112,30 @@ def _page(audits: Sequence[Audit]) -> tuple[str, list[Drawing]]:
         "p_value": rounding.p_value,
         "quantity": words.quantity,
         "spaced": words.spaced,
+        "code": words.code,
     }
     page = environment.get_template("report.html").render(
         sections=sections,
         headlines=top,
         style=Markup(environment.get_template("report.css").render(series=drawing.SERIES)),
         classes=words.CLASS_WORDS,
+        classes_in_short=words.CLASS_IN_SHORT,
         used=_classes_used(audits),
         mechanism=words.mechanism,
         facts=words.facts,
         p_value_class=p_value_class,
+        informative=informative,
+        canaries=canaries_in_words,
         epsilon_bound=epsilon_bound,
         accuracy=lambda audit: audit.estimate("attack_accuracy"),
         title=_title(audits),
+        heading=_heading(audits),
         dates=list(dict.fromkeys(audit.created[:10] for audit in audits if audit.created)),
     )
     return page, [*top, *(one for section in sections for one in section.drawings)]
+
+
+_SIDE_BY_SIDE = "Points with the same claim stand beside its dotted line, or their intervals would hide each other."
 
 
 def _headline_drawings(audits: Sequence[Audit]) -> Iterator[Drawing]:
@@ -136,6 +145,7 @@ def _headline_drawings(audits: Sequence[Audit]) -> Iterator[Drawing]:
             title="Attack accuracy against its upper bound",
             description=describe_headline(headline),
             draw=lambda headline=headline: draw_headline(headline),
+            note=_SIDE_BY_SIDE if shares_a_claimed_value(headline) else "",
             draw_narrow=lambda headline=headline: draw_headline(headline, width=380, height=420),
         )
 
@@ -172,7 +182,19 @@ def _classes_used(audits: Sequence[Audit]) -> list[str]:
 def _title(audits: Sequence[Audit]) -> str:
     if len(audits) == 1:
         return f"Privacy audit: {audits[0].label}"
-    return f"Privacy audits: {len(audits)} runs compared"
+    return f"Privacy audits: {_many(audits)} compared"
+
+
+def _heading(audits: Sequence[Audit]) -> str:
+    if len(audits) > 1:
+        return _many(audits) if any(several(audit) for audit in audits) else f"{_many(audits)}, audited"
+    repeated = audits[0].repeated
+    return audits[0].label if repeated is None else f"{audits[0].label}: {repeated.runs} training runs"
+
+
+def _many(audits: Sequence[Audit]) -> str:
+    """An audit of repeated training is several runs, so a page with one counts audits."""
+    return f"{len(audits)} {'audits' if any(several(audit) for audit in audits) else 'training runs'}"
 
 
 def _file(output: str | Path) -> Path:

@@ -7,12 +7,15 @@ digits.
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 DOWN, NEAREST, UP = ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_CEILING
 ABSENT = "–"
 _NO_BREAK = "\u00a0"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_ORDINARY = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_PLAIN = str.maketrans({_NO_BREAK: " ", "−": "-", "–": "-"})
 
 
 def number(value: float | None, digits: int = 4, direction: str = NEAREST) -> str:
@@ -76,6 +79,13 @@ def percent_interval(ends: tuple[float | None, float | None] | None) -> str:
     low, high = ends
     lower, upper = percent(0.0 if low is None else low, DOWN), percent(1.0 if high is None else high, UP)
     return f"{lower.removesuffix(f'{_NO_BREAK}%')}{_NO_BREAK}…{_NO_BREAK}{upper}"
+
+
+def plain(text: str) -> str:
+    """The same number for a terminal, ready to be copied: ordinary spaces, 6.5e-9 for 6.5 × 10⁻⁹."""
+    text = text.replace(f"{_NO_BREAK}×{_NO_BREAK}10", "e").translate(_PLAIN)
+    text = re.sub("10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", r"1e\1", text)
+    return text.translate(_ORDINARY)
 
 
 def power_of_ten(exponent: int) -> str:

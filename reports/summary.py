@@ -5,6 +5,7 @@ Sentences only; every number in them is in audit.json. "Not rejected" never turn
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,12 @@ class Summary:
 
 def summarise(audit: Audit) -> Summary:
     return Summary(
-        verdict=words.VERDICT_WORDS[audit.verdict],
+        verdict=words.VERDICT_WORDS[words.verdict(audit)],
         sentence=_sentence(audit),
         claimed=words.tied(_claimed(audit)),
         measured=words.tied(_measured(audit)),
         shown=words.tied(_shown(audit)),
-        not_shown=_NOT_SHOWN[audit.verdict],
+        not_shown=_NOT_SHOWN[words.verdict(audit)],
         next_steps=tuple(words.tied(step) for step in _next_steps(audit)),
     )
 
@@ -62,19 +63,29 @@ def epsilon_bound(audit: Audit) -> Estimate | None:
 
 def _sentence(audit: Audit) -> str:
     if audit.verdict == "rejected":
-        return "The training run leaks more than its privacy claim allows."
+        return f"The training {'runs leak' if several(audit) else 'run leaks'} more than the privacy claim allows."
     if audit.verdict == "not_rejected":
         return "This attack found no contradiction to the claim. That is not evidence of privacy."
+    if words.verdict(audit) == "not_judged":
+        return "The claim was not tested: membership was not drawn by fair coins."
     if audit.verdict == "no_power":
         return "This audit is too small to contradict the claim, however much the model leaks."
+    if several(audit):
+        return "The runs were measured, but there is no claim to judge them against."
     return "The run was measured, but there is no claim to judge it against."
+
+
+def several(audit: Audit) -> bool:
+    """Whether the audit is of several training runs together."""
+    return audit.repeated is not None and audit.repeated.runs > 1
 
 
 def _claimed(audit: Audit) -> str:
     claim = audit.claim
     if claim is None:
         return "Nothing was claimed."
-    said = f"The model was trained with {words.mechanism(claim.mechanism)}."
+    trained = "Each model was trained" if several(audit) else "The model was trained"
+    said = f"{trained} with {words.mechanism(claim.mechanism)}."
     if claim.accuracy is not None and claim.accuracy.promised is not None:
         said += (
             f" If so, no attack, whatever it knows, tells members from non-members with an expected accuracy above "
@@ -86,13 +97,9 @@ def _claimed(audit: Audit) -> str:
 
 
 def _measured(audit: Audit) -> str:
-    counts = audit.counts
-    drawn = "by fair coins" if audit.fair_coins else f"not by coins ({words.spaced(audit.membership)})"
-    said = f"{counts.canaries} canaries: {counts.members} trained on, {counts.non_members} left out, decided {drawn}."
-    if counts.guesses:
-        said += f" Of the {counts.guesses} guesses that decided, {counts.correct} were right."
-    else:
-        said += " The attack made no guess."
+    said = _canaries(audit)
+    if guesses := "; ".join(guessed(audit)):
+        said += f" {guesses[0].upper() if guesses[0].isascii() else guesses[0]}{guesses[1:]}."
     accuracy = audit.estimate("attack_accuracy")
     if accuracy is not None:
         ends = "" if accuracy.interval is None else f", interval {percent_interval(accuracy.interval)}"
@@ -108,22 +115,99 @@ def _measured(audit: Audit) -> str:
         delta = "" if epsilon.delta is None else f" at δ = {number(epsilon.delta)}"
         said += f" The attack proves ε ≥ {at_least(epsilon.value)}{delta}{certain} (class {epsilon.validity})."
     noise = audit.estimate("noise_multiplier")
-    if noise is not None and audit.verdict == "rejected":
-        said += f" It leaked as if σ ≤ {at_most(noise.value)} (class {noise.validity})."
+    if noise is not None and informative(audit, noise) and audit.verdict == "rejected":
+        said += f" It leaked as if the noise multiplier had been σ ≤ {at_most(noise.value)} (class {noise.validity})."
+    return said + _run_by_run(audit)
+
+
+def _canaries(audit: Audit) -> str:
+    counts = audit.counts
+    drawn = "by fair coins" if audit.fair_coins else f"not by coins ({words.spaced(audit.membership)})"
+    many = canaries_in_words(audit)
+    return f"{many}: {counts.members} trained on, {counts.non_members} left out, decided {drawn}."
+
+
+def canaries_in_words(audit: Audit) -> str:
+    """'300 canaries', '4 independent runs × 300 canaries' or '40 independent runs with one canary each'."""
+    canaries, repeated = audit.counts.canaries, audit.repeated
+    if repeated is not None and repeated.design == "one_canary":
+        return f"{repeated.runs} independent runs with one canary each"
+    if repeated is not None and repeated.runs and canaries % repeated.runs == 0:
+        return f"{repeated.runs} independent runs × {canaries // repeated.runs} canaries"
+    return f"{canaries} canaries"
+
+
+def guessed(audit: Audit) -> list[str]:
+    """How many of all canaries were guessed right; then the guesses that decided, where some did.
+
+    Where neither the p-value is below 1 nor an ε was proved, no number of guesses decided anything.
+    """
+    counts, said = audit.counts, []
+    if counts.all_guesses and counts.all_correct is not None:
+        share = percent(counts.all_correct / counts.all_guesses)
+        said.append(f"{counts.all_correct} of {counts.all_guesses} canaries guessed right: {share}")
+    elif not counts.guesses:
+        said.append("the attack made no guess")
+    if audit.repeated is not None or not counts.guesses:
+        return said
+    most = "" if audit.guess_rule.get("name") in ("all", "sign", "split") else "most confident "
+    decided = f"the {counts.guesses} {most}guesses, {counts.correct} right"
+    epsilon = epsilon_bound(audit)
+    if audit.p_value is not None and audit.p_value < 1 and p_value_class(audit) in ("A", "B"):
+        said.append(f"the claim was judged on {decided}")
+    elif epsilon is not None and epsilon.validity == "A" and epsilon.value:
+        said.append(f"ε was bounded by {decided}")
     return said
+
+
+def informative(audit: Audit, estimate: Estimate) -> bool:
+    """An upper bound on the noise multiplier tells something only where it lies below the claimed one."""
+    if estimate.quantity != "noise_multiplier" or audit.claim is None:
+        return True
+    claimed = audit.claim.mechanism.get("noise_multiplier")
+    return not _is_number(claimed) or (estimate.value is not None and estimate.value <= claimed)
+
+
+def _run_by_run(audit: Audit) -> str:
+    repeated = audit.repeated
+    if repeated is None:
+        return ""
+    said = ""
+    if repeated.p_values:
+        said += f" Run by run: p = {', '.join(_some(p_value, repeated.p_values))} (class {p_value_class(audit)})."
+    if repeated.epsilon_lower_bounds:
+        said += (
+            f" Each run alone: ε ≥ {', '.join(_some(at_least, repeated.epsilon_lower_bounds))} (class A, each at its "
+            "own confidence; neither the largest nor the mean is a bound of the whole)."
+        )
+    if repeated.over_dispersion is not None:
+        said += (
+            f" The number of right guesses varies {number(repeated.over_dispersion, 3)} times as much between runs as "
+            "it would if canaries erred independently"
+        )
+        if repeated.over_dispersion_p_value is not None:
+            said += f" (p = {p_value(repeated.over_dispersion_p_value)}, class none)"
+        said += "."
+    return said
+
+
+def _some(shown: Callable[[float], str], values: Sequence[float], most: int = 12) -> list[str]:
+    if len(values) <= most:
+        return [shown(value) for value in values]
+    return [*(shown(value) for value in values[:most]), f"… ({len(values)} in all)"]
 
 
 def _shown(audit: Audit) -> str:
     if audit.verdict == "rejected":
+        kept = "these runs: runs that keep" if several(audit) else "this run: a run that keeps"
         return (
-            f"The claim is false for this run: a run that keeps it would be rejected with probability at most "
-            f"{number(audit.alpha)}, under the assumption of class {p_value_class(audit)}: "
-            f"{words.CLASS_WORDS[p_value_class(audit)]}."
+            f"The claim is false for {kept} it would be rejected with probability at most {number(audit.alpha)}, under "
+            f"the assumption of class {p_value_class(audit)}: {words.CLASS_WORDS[p_value_class(audit)]}."
         )
     if audit.verdict == "not_rejected":
         tested = "" if audit.p_value is None else _p_against_alpha(audit)
         return f"Only that this attack, on these canaries, did not contradict the claim{tested}."
-    if audit.verdict == "no_power" and not audit.fair_coins and audit.p_value is None:
+    if words.verdict(audit) == "not_judged":
         return "Nothing about the claim: without fair coins no test of it is valid. All numbers are metrics."
     if audit.verdict == "no_power":
         smallest = audit.power.get("smallest_reportable_p_value")
@@ -138,10 +222,11 @@ def _p_against_alpha(audit: Audit) -> str:
 
 
 _NOT_SHOWN = {
-    "rejected": "How much more leaks than the lower bound says, and which part of the training is at fault.",
+    "rejected": "How much more leaks than is proved here, and which part of the training is at fault.",
     "not_rejected": "That the model is private. A stronger attack, better canaries or more of them may still "
     "contradict the claim; so may a flaw in the code that these canaries do not touch.",
     "no_power": "Whether the claim holds. The result would read the same for a model that reveals everything.",
+    "not_judged": "Whether the claim holds. How many canaries there were, and how the attack did, changes nothing.",
     "no_claim": "Whether the run keeps what it promises: no promise was given.",
 }
 
@@ -150,7 +235,7 @@ def _next_steps(audit: Audit) -> tuple[str, ...]:
     if audit.verdict == "rejected":
         return (
             "Noise: is Gaussian noise added at every step, empty steps too, with standard deviation "
-            "noise_multiplier × clipping_norm on the sum of the clipped gradients, before the division?",
+            "`noise_multiplier × clipping_norm` on the sum of the clipped gradients, before the division?",
             "Sampling: does each record enter the steps as claimed? Shuffled batches of fixed size are neither random "
             "allocation nor Poisson sampling.",
             "Divisor: is the noisy sum divided by a public constant? The realised batch size or data-set size leaks.",
@@ -164,6 +249,12 @@ def _next_steps(audit: Audit) -> tuple[str, ...]:
             *_power_steps(audit),
             "Try to break it: mislabelled or crafted canaries, a white-box score, several views, several independent "
             "trainings. Name the score before the coins are opened.",
+        )
+    if words.verdict(audit) == "not_judged":
+        return (
+            "Draw fair coins for canaries before the next training (`coalmine coins`); flags of another kind test no "
+            "claim.",
+            "Or train repeatedly with one canary each (`coalmine repeat --one-canary`).",
         )
     if audit.verdict == "no_power":
         return (*_power_steps(audit), "Then train and audit again: coins cannot be drawn after training.")
@@ -182,12 +273,7 @@ def _power_steps(audit: Audit) -> tuple[str, ...]:
         if _is_number(smallest):
             reach += f", and no p-value below {at_least(smallest, 2)}"
         steps.append(reach + ": more canaries see further.")
-    if not audit.fair_coins and audit.verdict == "no_power":
-        steps.append(
-            "Draw fair coins for canaries before training (coalmine coins); flags of another kind test no claim."
-        )
-    else:
-        steps.append("How many canaries would be enough: coalmine power --claim claim.json --violation 2.")
+    steps.append("How many canaries would be enough: `coalmine power --claim claim.json --violation 2`.")
     return tuple(steps)
 
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .audit_file import Claim
+from markupsafe import Markup, escape
+
+from .audit_file import Audit, Claim
 from .fields import clean
 from .rounding import number
 
@@ -14,6 +16,7 @@ VERDICT_WORDS = {
     "rejected": "Claim rejected",
     "not_rejected": "Claim not rejected",
     "no_power": "No power: nothing could have been rejected",
+    "not_judged": "Claim not judged",
     "no_claim": "No claim: nothing was tested",
 }
 CLASS_WORDS = {
@@ -23,6 +26,14 @@ CLASS_WORDS = {
     "Bayesian": "a credible statement under a prior, not a confidence bound",
     "none": "a metric or an estimate, not a bound",
     "theory": "a mathematical promise for the claimed mechanism, nothing measured",
+}
+CLASS_IN_SHORT = {
+    "A": "holds for any training, given fair coins",
+    "B": "holds for the claimed mechanism, given fair coins",
+    "C": "holds if canaries err independently, which one run does not guarantee",
+    "Bayesian": "holds under a prior",
+    "none": "a metric, no bound",
+    "theory": "a promise, nothing measured",
 }
 _MECHANISMS = {
     "random_allocation": "random allocation",
@@ -42,6 +53,13 @@ _PARAMETERS = {
     "epsilon": "ε",
     "delta": "δ",
 }
+_SPELLED = {
+    "steps_per_epoch": "{} steps per epoch (M)",
+    "epochs": "{} epochs (E)",
+    "noise_multiplier": "noise multiplier σ = {}",
+    "sampling_rate": "sampling rate q = {}",
+    "steps": "{} steps",
+}
 _QUANTITIES = {
     "attack_accuracy": "attack accuracy",
     "accuracy": "accuracy",
@@ -55,8 +73,10 @@ _QUANTITIES = {
 
 
 def mechanism(record: Mapping[str, Any]) -> str:
-    """'random allocation, M = 100, E = 10, σ = 1.43'; a bare claim reads '(ε, δ)-DP, ε = 1, δ = 10⁻⁵'."""
-    parameters = _parameters(record)
+    """'random allocation, 100 steps per epoch (M), 10 epochs (E), noise multiplier σ = 1.43'; a bare claim reads
+    '(ε, δ)-DP, ε = 1, δ = 10⁻⁵'.
+    """
+    parameters = _parameters(record, spelled=True)
     if "name" not in record and "epsilon" in record:
         return tied(", ".join(["(ε, δ)-DP", *parameters]))
     return tied(", ".join([mechanism_name(record), *parameters]))
@@ -72,6 +92,11 @@ def mechanism_name(record: Mapping[str, Any]) -> str:
 def curve_name(claim: Claim, varied: str) -> str:
     """The mechanism without the parameter that runs along the axis."""
     return ", ".join([mechanism_name(claim.mechanism), *_parameters(claim.mechanism, varied)])
+
+
+def verdict(audit: Audit) -> str:
+    """The verdict's key in words and sentences: the file's own, except that an untested claim is not judged."""
+    return audit.verdict if audit.verdict != "no_power" or audit.judged else "not_judged"
 
 
 def quantity(name: str) -> str:
@@ -103,9 +128,16 @@ def facts(record: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterato
             yield name, _shown(value)
 
 
-def _parameters(record: Mapping[str, Any], without: str = "") -> list[str]:
+def code(text: str) -> Markup:
+    """The text escaped, and what stands between backticks set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _parameters(record: Mapping[str, Any], without: str = "", spelled: bool = False) -> list[str]:
     return [
-        f"{_PARAMETERS.get(str(name), spaced(str(name)))} = {_shown(value)}"
+        _SPELLED[name].format(_shown(value))
+        if spelled and name in _SPELLED
+        else f"{_PARAMETERS.get(str(name), spaced(str(name)))} = {_shown(value)}"
         for name, value in record.items()
         if name not in ("name", without) and isinstance(value, int | float | str) and not isinstance(value, bool)
     ]

@@ -30,12 +30,22 @@ Epsilon = Annotated[
 ]
 
 
+DELTA = 1e-5  # of bounds on epsilon, where none is named
+
+
+def delta_remark(epsilon: float | None, delta: float | None) -> list[str]:
+    """A line that tells the delta of a bare claim that named none."""
+    if epsilon is None or delta is not None:
+        return []
+    return [f"The claim is epsilon {epsilon:g} at delta {DELTA:g}: --delta names another."]
+
+
 def claim_from_options(
     *,
     claim: Path | None = None,
     mechanism: str | None = None,
     epsilon: float | None = None,
-    delta: float = 0.0,
+    delta: float | None = None,
     adjacency: str | None = None,
     membership: str | None = None,
     **parameters: Any,
@@ -56,6 +66,10 @@ def claim_from_options(
         raise InputError(f"{names} describe a mechanism: give --mechanism too")
     if claim is not None:
         return load_claim(claim)
+    if epsilon is not None and delta is None:
+        raise InputError(
+            f"--epsilon {epsilon:g} needs its delta: add --delta 1e-5, or --delta 0 for a claim of pure epsilon-DP"
+        )
     if not ways:
         return None
     record = {"name": mechanism} | given if mechanism is not None else {"epsilon": epsilon, "delta": delta}

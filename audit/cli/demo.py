@@ -34,6 +34,8 @@ def demo(
     from rich.console import Console
     from rich.table import Table
 
+    from ...reports.rounding import UP, p_value, percent, plain
+
     table = Table(title="Both runs claim the same noise; allowed: attack accuracy under that claim")
     for heading in ("run", "test acc.", "attack acc.", "allowed", "p-value", "verdict"):
         table.add_column(heading, justify="left" if heading in ("run", "verdict") else "right")
@@ -41,10 +43,10 @@ def demo(
         attack = next(e for e in audit["estimates"] if e["quantity"] == "attack_accuracy")
         table.add_row(
             audit["label"],
-            f"{result.records[name]['test_accuracy']:.1%}",
-            f"{attack['value']:.1%}",
-            f"{audit['claim']['accuracy']['upper']:.1%}",
-            f"{audit['p_value']:.2g}",
+            plain(percent(result.records[name]["test_accuracy"])),
+            plain(percent(attack["value"])),
+            plain(percent(audit["claim"]["accuracy"]["upper"], UP)),
+            plain(p_value(audit["p_value"])),
             audit["verdict"].replace("_", " "),
         )
     Console().print(table)

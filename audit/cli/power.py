@@ -9,6 +9,7 @@ import typer
 from ...foundation import InputError
 from .audit import guess_rule_from_options
 from .claim_options import (
+    DELTA,
     ClaimFile,
     Epochs,
     Epsilon,
@@ -18,8 +19,9 @@ from .claim_options import (
     Steps,
     StepsPerEpoch,
     claim_from_options,
+    delta_remark,
 )
-from .options import Json, print_json
+from .options import Json, Quiet, print_json, stepper
 
 app = typer.Typer(add_completion=False)
 
@@ -35,7 +37,9 @@ def power(
     sampling_rate: SamplingRate = None,
     steps: Steps = None,
     epsilon: Epsilon = None,
-    delta: Annotated[float, typer.Option("--delta", help="delta of the bound on epsilon and of a bare claim.")] = 1e-5,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Of the bound on epsilon and of a bare claim.  [default: 1e-5]")
+    ] = None,
     violation: Annotated[
         float | None,
         typer.Option(
@@ -54,13 +58,15 @@ def power(
     most: Annotated[int, typer.Option("--most", help="Look for up to this many canaries.")] = 100_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the simulation.")] = 0,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say before training what an audit can report at most, and how many canaries detect a violated claim.
 
     Example: coalmine power --canaries 1000 --epsilon 3 --delta 1e-5 --violation 2
     """
-    from ..power import canaries_needed, detection_power, reach, trainings_needed
+    from ..power import canaries_needed, detection_power, numbers_tried, reach, trainings_needed
 
+    named, delta = delta, DELTA if delta is None else delta
     claimed = claim_from_options(
         claim=claim,
         mechanism=mechanism,
@@ -93,27 +99,31 @@ def power(
         if canaries is not None:
             rate = detection_power(canaries, claimed, violation, rule, alpha, repeats, seed)
             result["violation"] |= {"power": rate.power, "power_interval": list(rate.interval)}
-        needed = canaries_needed(claimed, violation, rule, target_power, alpha, repeats, seed, most)
+        with stepper(numbers_tried(most), "numbers of canaries tried", quiet or json) as advance:
+            needed = canaries_needed(claimed, violation, rule, target_power, alpha, repeats, seed, most, advance)
         result["violation"] |= {
             "canaries_needed": None if needed is None else needed.canaries,
             "canaries_needed_power": None if needed is None else needed.power,
+            "canaries_needed_power_interval": None if needed is None else list(needed.interval),
             "searched_up_to": most,
             "independent_trainings_needed": trainings_needed(claimed, violation, target_power, alpha),
         }
     if json:
         print_json(result)
         return
-    for line in _lines(result):
+    for line in [*delta_remark(epsilon, named), *_lines(result)]:
         typer.echo(line)
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
+    from ...reports.rounding import at_most
+
     lines = []
     if "canaries" in result:
         lines.append(
-            f"{result['canaries']} canaries can report at most epsilon {result['largest_reportable_epsilon']:.4g} at "
-            f"delta {result['delta']:g} (class A, {result['confidence']:g} confidence, rule "
-            f"{result['guess_rule']['name']}, every guess right)."
+            f"{result['canaries']} canaries can report at most epsilon "
+            f"{at_most(result['largest_reportable_epsilon'])} at delta {result['delta']:g} (class A, "
+            f"{result['confidence']:g} confidence, rule {result['guess_rule']['name']}, every guess right)."
         )
     if result.get("can_reject") is not None:
         p_value = result["smallest_reportable_p_value"]
@@ -123,7 +133,8 @@ def _lines(result: dict[str, Any]) -> list[str]:
         )
     if result.get("smallest_rejecting_accuracy") is not None:
         lines.append(
-            f"With every canary guessed in one run, accuracy {result['smallest_rejecting_accuracy']:.4g} rejects it."
+            "With every canary guessed in one run, accuracy "
+            f"{at_most(result['smallest_rejecting_accuracy'])} rejects it."
         )
     if "violation" in result:
         violation = result["violation"]
@@ -139,9 +150,11 @@ def _lines(result: dict[str, Any]) -> list[str]:
                 f"Up to {violation['searched_up_to']} canaries, power {violation['target_power']:g} is not reached."
             )
         else:
+            low, high = violation["canaries_needed_power_interval"]
             lines.append(
                 f"Power {violation['target_power']:g} needs about {violation['canaries_needed']} canaries "
-                f"(power {violation['canaries_needed_power']:.3g} there); a weaker attack needs more."
+                f"(power {violation['canaries_needed_power']:.3g} [{low:.3g}, {high:.3g}] there); a weaker attack "
+                "needs more."
             )
         trainings = violation["independent_trainings_needed"]
         if trainings is not None:

@@ -10,8 +10,8 @@ from coalmine.audit.estimators import GuessRule
 from coalmine.audit.estimators.rates import binomial_tail
 from coalmine.audit.power import (
     canaries_needed,
-    candidate_sizes,
     detection_power,
+    numbers_tried,
     reach,
     trainings_needed,
     violated,
@@ -61,8 +61,14 @@ def test_power_grows_with_canaries_and_with_violation():
 def test_the_canaries_needed_have_the_power_asked_for():
     claim = Claim(EpsilonDelta(1.0, 1e-6))
     found = canaries_needed(claim, 3.0, power=0.8, repeats=100)
-    assert found.power >= 0.8 and found.canaries in candidate_sizes(100_000)
-    assert detection_power(max(20, found.canaries // 4), claim, 3.0, repeats=100).power < 0.8
+    assert found.power >= 0.8 and found == detection_power(found.canaries, claim, 3.0, repeats=100)
+    assert detection_power(round(found.canaries * 0.8), claim, 3.0, repeats=100).power < 0.8
+
+
+def test_the_search_tells_every_number_that_it_tries():
+    tried = []
+    canaries_needed(Claim(EpsilonDelta(1.0, 1e-6)), 3.0, repeats=5, most=400, advance=lambda: tried.append(1))
+    assert 3 <= len(tried) <= numbers_tried(400)
 
 
 def test_nothing_is_found_where_nothing_can_be():

@@ -195,7 +195,8 @@ ALLOCATION = {"name": "random_allocation", "steps_per_epoch": 50, "epochs": 3, "
         ({"mechanism": ALLOCATION, "epochs_done": 4}, "4 were done"),
         ({"mechanism": ALLOCATION, "divisor_is_public": False}, "realised batch size"),
         ({"mechanism": ALLOCATION, "finished": False}, "finished"),
-        ({"mechanism": {"name": "none"}}, "says none"),
+        ({"mechanism": {"name": "none"}}, "says none, that is, no noise"),
+        ({"mechanism": ALLOCATION | {"noise_multiplier": 0}}, "0, that is, no noise"),
     ],
 )
 def test_a_claim_that_the_run_contradicts_is_refused(run, words):
@@ -226,8 +227,10 @@ def test_a_full_batch_run_confirms_a_gaussian_claim():
         {"mechanism": 3},
         {"mechanism": {"name": "magic"}},
         {"mechanism": {"name": "none"}},
-        {"epsilon": "x"},
-        {"epsilon": -1},
+        {"epsilon": "x", "delta": 0},
+        {"epsilon": -1, "delta": 0},
+        {"epsilon": 3},
+        {"mechanism": {"epsilon": 3}},
         {"mechanism": ALLOCATION, "adjacency": "both"},
         {"mechanism": ALLOCATION, "membership": 3},
         {"mechanism": ALLOCATION | {"noise_multiplier": -1}},
@@ -277,7 +280,7 @@ def test_any_run_record_fits_or_is_refused(run):
 def test_replacing_a_record_is_no_claim_of_a_mechanism():
     with pytest.raises(InputError, match="add_remove"):
         claim_from_json({"mechanism": ALLOCATION, "adjacency": "replace_one"})
-    result = audit(*gaussian_scores(200, 1.0), claim_from_json({"epsilon": 1, "adjacency": "replace_one"}))
+    result = audit(*gaussian_scores(200, 1.0), claim_from_json({"epsilon": 1, "delta": 0, "adjacency": "replace_one"}))
     assert result["threat_model"]["insertion"] == "replace_one"
 
 

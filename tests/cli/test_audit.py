@@ -59,7 +59,7 @@ def test_a_claim_from_a_file_and_its_run(folder, capsys):
                 "claim --mechanism full_batch --steps 1 --noise-multiplier 1 --run-output run.json --divisor public"
             )
         )
-    assert left.value.code == 0
+    assert left.value.code == 0 and capsys.readouterr().out
     files = ("--scores", "scores.csv", "--coins", "coins.json", "--claim", "claim.json", "--run", "run.json")
     code, out, _ = run(capsys, *files, "--json")
     result = json.loads(out)
@@ -80,6 +80,67 @@ def test_a_random_split_has_metrics_and_no_bound(folder, capsys):
     assert code == 0 and "not a bound" in out and "epsilon," not in out and "no leakage" in out
 
 
+def test_a_claim_without_coins_is_not_judged_rather_than_too_small(folder, capsys):
+    code, out, _ = run(capsys, "--scores", "flagged.parquet", "--membership", "random_split", "--epsilon", "1")
+    assert code == 0 and out.startswith("Not judged: ") and "fair coins" in out and "No power" not in out
+    _, out, _ = run(capsys, "--scores", "flagged.parquet", "--membership", "random_split", "--epsilon", "1", "--json")
+    assert json.loads(out)["verdict"] == "no_power"
+
+
+def test_all_canaries_come_first_and_the_deciding_guesses_where_they_decided(folder, capsys):
+    files = ("--scores", "scores.csv", "--coins", "coins.json")
+    result = json.loads(run(capsys, *files, "--epsilon", "1", "--json")[1])
+    counts = result["counts"]
+    assert (counts["all_guesses"], counts["all_correct"]) == (1000, round(result["estimates"][0]["value"] * 1000))
+    out = run(capsys, *files, "--epsilon", "1")[1]
+    share = f"{counts['all_correct'] / 10:.1f} %"
+    first = f"{counts['all_correct']} of 1000 canaries guessed right: {share}"
+    then = f"the claim was judged on the {counts['guesses']} most confident guesses, {counts['correct']} right"
+    assert out.splitlines()[1:3] == [first, then] and counts["guesses"] < 1000
+    kept = run(capsys, *files, "--epsilon", "20")[1]  # p = 1: no guesses spoke against it, but some prove an epsilon
+    assert "the claim was judged" not in kept and "epsilon was bounded by the" in kept
+    no_signal = pd.DataFrame({"canary_id": np.arange(1000), "score": np.random.default_rng(5).normal(size=1000)})
+    no_signal.to_csv("noise.csv", index=False)
+    out = run(capsys, "--scores", "noise.csv", "--coins", "coins.json", "--epsilon", "20")[1]
+    assert "of 1000 canaries guessed right" in out and "most confident" not in out
+
+
+def test_the_measured_accuracy_stands_beside_the_allowed_one(folder, capsys):
+    """epsilon 1, delta 1e-5: accuracy at most (e + 1e-5) / (1 + e) = 0.73106, shown rounded up."""
+    out = run(capsys, "--scores", "scores.csv", "--coins", "coins.json", "--epsilon", "1")[1]
+    line = next(line for line in out.splitlines() if line.startswith("  attack accuracy"))
+    assert line.endswith("the claim allows at most 73.2 %")
+    assert "The claim is epsilon 1 at delta 1e-05" in out
+
+
+def test_a_bound_on_the_noise_above_the_claimed_one_is_not_informative(folder, capsys):
+    claim = shlex.split("--mechanism full_batch --steps 1 --noise-multiplier")
+    files = ("--scores", "scores.csv", "--coins", "coins.json")
+    kept = run(capsys, *files, *claim, "0.3")[1]
+    assert "noise multiplier: not informative" in kept
+    broken = run(capsys, *files, *claim, "4")[1]
+    assert "noise multiplier: at most" in broken
+
+
+def test_a_run_is_a_file_or_its_folder(folder, capsys):
+    (folder / "training").mkdir()
+    mechanism = {"name": "full_batch", "steps": 1, "noise_multiplier": 1}
+    (folder / "training" / "run.json").write_text(json.dumps({"mechanism": mechanism}))
+    files = ("--scores", "scores.csv", "--coins", "coins.json", "--json")
+    assert json.loads(run(capsys, *files, "--run", "training")[1])["run"] == {"mechanism": mechanism}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_another_name_for_the_canary_id_is_asked_to_be_changed(folder, capsys, suffix):
+    frame = pd.read_csv("scores.csv").rename(columns={"canary_id": "row"})
+    if suffix == "csv":
+        frame.to_csv("other.csv", index=False)
+    else:
+        np.savez("other.npz", row=frame.row, score=frame.score)
+    code, _, err = run(capsys, "--scores", f"other.{suffix}", "--coins", "coins.json")
+    assert code == 2 and "it has row, score; rename row to canary_id" in err
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -88,7 +149,7 @@ def test_a_random_split_has_metrics_and_no_bound(folder, capsys):
         ("--scores scores.csv --coins coins.json --epsilon 1 --mechanism full_batch", "two claims"),
         ("--scores scores.csv --coins coins.json --noise-multiplier 1", "give --mechanism too"),
         ("--scores scores.csv --coins coins.json --guess-rule best", "guess_rule 'best'"),
-        ("--scores scores.csv --coins coins.json --guess-rule fixed", "fixed needs"),
+        ("--scores scores.csv --coins coins.json --guess-rule fixed", "add --guesses 100"),
         ("--scores scores.csv --coins coins.json --guess-rule fixed --guesses many", "--guesses 'many'"),
         ("--scores scores.csv --coins coins.json --access grey_box", "--access 'grey_box'"),
         ("--scores scores.csv --coins scores.csv", "not valid JSON"),

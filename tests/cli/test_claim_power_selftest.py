@@ -1,6 +1,7 @@
 """coalmine claim, power and selftest, as a user runs them."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -39,14 +40,38 @@ def test_a_bare_claim(tmp_path, monkeypatch, capsys):
     assert json.loads((tmp_path / "c.json").read_text())["mechanism"] == {"epsilon": 3.0, "delta": 1e-6}
 
 
+def test_a_claim_says_what_it_allows_and_rounds_it_up(tmp_path, monkeypatch, capsys):
+    """Theory: accuracy 0.6392214 … 0.6392221, epsilon 2.97136 … 2.97338 at 1e-5."""
+    monkeypatch.chdir(tmp_path)
+    mechanism = shlex.split("--mechanism random_allocation --steps-per-epoch 10 --epochs 60 --noise-multiplier 3.5")
+    code, out, err = run(capsys, "claim", *mechanism)
+    assert code == 0 and "attack accuracy at most 64.0 %" in out and "written: claim.json" in err
+    shown = float(re.search(r"epsilon at delta 1e-05 at most ([\d.]+)", out).group(1))
+    assert 2.97136 < shown < 2.975
+    assert "epsilon at delta 0.001" in run(capsys, "claim", *mechanism, "--delta", "1e-3")[1]
+    code, out, _ = run(capsys, "claim", "--epsilon", "1", "--delta", "1e-5")
+    assert code == 0 and "attack accuracy at most 73.2 %" in out and "epsilon at delta 1e-05 at most 1" in out
+    assert run(capsys, "claim", "--epsilon", "1", "--delta", "0", "--quiet") == (0, "", "")
+
+
+def test_power_of_a_bare_epsilon_says_which_delta_it_took(capsys):
+    assert "claim is epsilon 2 at delta 1e-05" in run(capsys, "power", "--canaries", "100", "--epsilon", "2")[1]
+    named = run(capsys, "power", "--canaries", "100", "--epsilon", "2", "--delta", "1e-6")[1]
+    assert "claim is epsilon" not in named and "delta 1e-06" in named
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
         ("claim", "give --mechanism"),
+        ("claim --epsilon 3", "add --delta 1e-5"),
         ("claim --mechanism none", "no noise"),
         ("claim --mechanism random_allocation --epochs 3", "missing"),
-        ("claim --epsilon 1 --run-output run.json --divisor public", "--ran"),
-        ("claim --mechanism full_batch --steps 1 --noise-multiplier 1 --run-output run.json", "--divisor None"),
+        ("claim --epsilon 1 --delta 0 --run-output run.json --divisor public", "--ran"),
+        (
+            "claim --mechanism full_batch --steps 1 --noise-multiplier 1 --run-output run.json",
+            "needs --divisor: say public",
+        ),
         (
             "claim --mechanism full_batch --steps 1 --noise-multiplier 1 --run-output claim.json --divisor public",
             "two files",
@@ -78,6 +103,8 @@ def test_power_counts_canaries(capsys):
     result = json.loads(out)
     assert code == 0 and result["can_reject"] is True
     assert 20 <= result["violation"]["canaries_needed"] < 1000
+    low, high = result["violation"]["canaries_needed_power_interval"]
+    assert low < 0.8 <= result["violation"]["canaries_needed_power"] < high
     assert result["violation"]["power_interval"][0] <= result["violation"]["power"]
 
 

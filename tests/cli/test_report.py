@@ -27,7 +27,7 @@ def test_two_audits_make_one_page(tmp_path, capsys):
     assert (code, out) == (0, f"{output}\n")
     assert err.splitlines() == [
         "private run: not rejected, p = 1 (class B)",
-        "noise forgotten: rejected, p = 6.5\u00a0×\u00a010⁻⁹ (class B)",
+        "noise forgotten: rejected, p = 2.9\u00a0×\u00a010⁻¹⁰ (class B)",
     ]
     page = output.read_text("utf-8")
     assert "private run" in page and "noise forgotten" in page and page.rstrip().endswith("</html>")
@@ -43,6 +43,17 @@ def test_json_is_all_there_is_on_standard_output(tmp_path, capsys):
     assert (audit["label"], audit["verdict"]) == ("noise forgotten", "rejected")
 
 
+def test_an_audit_without_a_label_is_named_by_its_place(tmp_path, capsys):
+    audit = json.loads(Path(PRIVATE).read_text("utf-8")) | {"label": ""}
+    for place in ("tab/audit.json", "before.json"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text(json.dumps(audit))
+    places = (tmp_path / "tab/audit.json", tmp_path / "before.json")
+    _, _, err = run(*places, "--output", tmp_path / "page.html", capsys=capsys)
+    assert err.splitlines()[0].startswith("tab: not rejected") and err.splitlines()[2].startswith("before: not")
+    assert err.count("coalmine audit --label NAME") == 2
+
+
 def test_quiet_says_only_where_the_page_is(tmp_path, capsys):
     output = tmp_path / "report.html"
     assert run(PRIVATE, "--output", output, "--quiet", capsys=capsys) == (0, f"{output}\n", "")
@@ -55,6 +66,13 @@ def test_quiet_says_only_where_the_page_is(tmp_path, capsys):
         ("{", "is not valid JSON"),
         ("[1]", "holds [1] where an object is needed"),
         ('{"schema_version": 9}', "schema_version must be 1, got 9"),
+        (
+            '{"schema_version": 1, "mechanism": {"epsilon": 1, "delta": 0}, "adjacency": "add_remove"}',
+            "is a claim, not",
+        ),
+        ('{"mechanism": {"name": "none"}, "finished": true}', "is a run record, not an audit.json"),
+        ('{"attacks": {}, "shadows": 8}', "is a summary of coalmine lira, not an audit.json"),
+        ('{"member": [0, 1]}', "is a coins file, not"),
     ],
 )
 def test_a_bad_file_is_one_line_and_exit_code_2(tmp_path, capsys, content, told):

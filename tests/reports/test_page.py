@@ -97,7 +97,7 @@ def test_the_same_audits_give_the_same_bytes(both, not_rejected, rejected):
 
 @pytest.mark.parametrize("field", ["label", "verdict_text"])
 def test_a_hostile_text_stays_text(rejected, field):
-    rejected[field] = _HOSTILE
+    rejected[field] = _HOSTILE + " `" + _HOSTILE + "`"
     _no_markup_from(render(read_audits([rejected, rejected])))
 
 
@@ -111,6 +111,8 @@ def test_hostile_text_in_every_free_field_stays_text(rejected):
     rejected["run"] = {_HOSTILE: {_HOSTILE: [_HOSTILE]}, "mechanism": {"name": _HOSTILE, _HOSTILE: _HOSTILE}}
     rejected["claim"] |= {"adjacency": _HOSTILE, "membership": _HOSTILE}
     rejected["claim"]["mechanism"] = {"name": _HOSTILE, "noise_multiplier": 2.0, "note": _HOSTILE}
+    rejected["remarks"] = [_HOSTILE]
+    rejected["repeated"] = {"runs": 2, "design": _HOSTILE}
     rejected["threat_model"] = {"score": _HOSTILE, "access": _HOSTILE, "canary_kind": _HOSTILE}
     rejected["guess_rule"] = {"name": _HOSTILE}
     rejected["estimates"][0] |= {"name": _HOSTILE, "note": _HOSTILE}
@@ -132,10 +134,10 @@ def test_a_reader_learns_what_the_rejection_shows_and_what_to_check(one):
     for said in (
         "Claim rejected",
         "What was claimed",
-        "random allocation, M = 32, E = 20, σ = 4",
-        "Of the 296 guesses that decided, 285 were right.",
-        "p = 6.5 × 10⁻⁹ (class B)",
-        "It leaked as if σ ≤ 1.066 (class B)",
+        "random allocation, 32 steps per epoch (M), 20 epochs (E), noise multiplier σ = 4",
+        "424 of 500 canaries guessed right: 84.8 %; the claim was judged on the 296 most confident guesses, 285 right.",
+        "p = 2.9 × 10⁻¹⁰ (class B)",
+        "It leaked as if the noise multiplier had been σ ≤ 1.061 (class B)",
         "What it does not show",
         "Noise:",
         "Sampling:",
@@ -150,7 +152,10 @@ def test_not_rejected_is_never_called_private(not_rejected):
     not_rejected["label"] = "run 7"
     text = Page(render(read_audits([not_rejected]))).text
     assert "Claim not rejected" in text and "That is not evidence of privacy" in text
-    assert "even a perfect attack could report no more than ε = 4.456, and no p-value below 2.5 × 10⁻⁹" in text
+    assert "even a perfect attack could report no more than ε = 4.456, and no p-value below 1.1 × 10⁻¹⁰" in text
+    assert "274 of 500 canaries guessed right: 54.8 %; ε was bounded by the 36 most confident guesses" in text
+    noise = next(row for row in text.split("σ, noise multiplier ")[1:])
+    assert noise.startswith("not informative")  # the bound, 51.1, lies above the claimed 4
     for sentence in re.split(r"(?<=[.:;])\s", text):
         if re.search(r"\bprivate\b|\bsafe\b", sentence):
             assert re.search(r"never as|does not show|That the model is", sentence), sentence
@@ -166,6 +171,40 @@ def test_an_audit_without_power_or_claim_says_so(not_rejected):
     not_rejected["estimates"] = [one for one in not_rejected["estimates"] if one["class"] != "B"]
     text = Page(render(read_audits([not_rejected]))).text
     assert "Nothing was claimed." in text and "class B" not in text
+
+
+def test_a_claim_that_was_not_tested_is_not_called_too_small(not_rejected):
+    not_rejected |= {"verdict": "no_power", "p_value": None, "membership": "random_split"}
+    text = Page(render(read_audits([not_rejected]))).text
+    assert "The claim was not tested: membership was not drawn by fair coins." in text
+    assert "Claim not judged" in text and "too small" not in text and "No power" not in text
+
+
+def test_repeated_runs_are_shown_run_by_run_and_no_bound_of_the_whole_is_spoken_of(repeated):
+    text = Page(render(read_audits([repeated]))).text
+    for said in (
+        "noise forgotten: 4 training runs",
+        "The training runs leak more than the privacy claim allows.",
+        "4 independent runs × 125 canaries: 256 trained on, 244 left out",
+        "Run by run: p = 0.0031, 2.4 × 10⁻⁴, 2.1 × 10⁻⁴, 0.0011 (class B).",
+        "Each run alone: ε ≥ 2.451, 2.9, 3, 2.6 (class A",
+        "varies 1.39 times as much between runs",
+    ):
+        assert said in text
+    assert "The attack proves" not in text and "lower bound says" not in text and "500 canaries:" not in text
+
+
+def test_the_classes_are_explained_above_the_first_number(both):
+    text = Page(both).text
+    assert text.index("class A holds for any training, given fair coins") < text.index("At a glance")
+
+
+def test_commands_are_set_as_code(both):
+    assert "<code>coalmine power --claim claim.json --violation 2</code>" in both
+
+
+def test_points_beside_the_claimed_value_are_accounted_for(one, both):
+    assert "stand beside its dotted line" in both and "stand beside its dotted line" not in one
 
 
 def test_every_statistical_number_carries_its_class(both, rejected):

@@ -43,9 +43,18 @@ def test_a_shown_interval_contains_the_interval(a, b):
     assert shown_low <= low <= high <= shown_high
 
 
+@given(_ORDINARY)
+def test_a_number_for_the_terminal_is_the_same_number(value):
+    shown = rounding.number(value)
+    assert float(rounding.plain(shown)) == pytest.approx(read(shown), rel=1e-12)
+
+
 @pytest.mark.parametrize(
     "shown, expected",
     [
+        (rounding.plain(rounding.percent(0.6392214, rounding.UP)), "64.0 %"),
+        (rounding.plain(rounding.p_value(3.41e-7)), "3.5e-7"),
+        (rounding.plain(rounding.number(-1e-5)), "-1e-5"),
         (rounding.number(0.1), "0.1"),
         (rounding.at_most(0.1), "0.1"),
         (rounding.at_most(0.50741), "0.5075"),

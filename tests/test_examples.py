@@ -22,7 +22,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "plain_pytorch", raising=False)
+    for module in ("plain_pytorch", "repeat_my_library"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     return tmp_path
 
 
@@ -57,6 +58,19 @@ def test_a_plain_loop_with_three_lines_more_is_audited_and_its_claim_rejected(he
     result = json.loads((here / "audit.json").read_text("utf-8"))
     assert result["verdict"] == "rejected" and result["counts"]["canaries"] == 200
     assert (here / "report.html").stat().st_size > 10_000
+
+
+def test_a_dp_library_is_told_from_one_with_too_little_noise(here):
+    shutil.copy(EXAMPLES / "repeat_my_library.py", here)
+    commands = commands_of("repeat_my_library.py")
+    assert [words[1] for words in commands] == ["canaries", "claim", "repeat", "repeat"]
+    for _, *arguments in commands:
+        coalmine(*arguments)
+    results = {name: json.loads((here / name / "audit.json").read_text("utf-8")) for name in ("right", "wrong")}
+    assert {name: result["verdict"] for name, result in results.items()} == {
+        "right": "not_rejected",
+        "wrong": "rejected",
+    }
 
 
 def test_a_scikit_learn_model_by_its_scores(here):

@@ -64,9 +64,13 @@ def verdict_text(
 
 def rounded_up(value: float | None, digits: int = 3) -> str:
     """A p-value or another upper end, never shown smaller than it is."""
-    return "none" if value is None else f"{Context(digits, ROUND_CEILING).create_decimal(Decimal(repr(value))):g}"
+    return "none" if value is None else _rounded(value, digits, ROUND_CEILING)
 
 
 def rounded_down(value: float, digits: int = 4) -> str:
     """A lower bound, never shown larger than it is."""
-    return f"{Context(digits, ROUND_FLOOR).create_decimal(Decimal(repr(value))):g}"
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
+    return f"{float(Context(digits, direction).create_decimal(Decimal(repr(value)))):.{digits}g}"

@@ -165,7 +165,9 @@ def informative(audit: Audit, estimate: Estimate) -> bool:
     if estimate.quantity != "noise_multiplier" or audit.claim is None:
         return True
     claimed = audit.claim.mechanism.get("noise_multiplier")
-    return not _is_number(claimed) or (estimate.value is not None and estimate.value <= claimed)
+    if claimed is None or not _is_number(claimed):
+        return True
+    return estimate.value is not None and estimate.value <= claimed
 
 
 def _run_by_run(audit: Audit) -> str:

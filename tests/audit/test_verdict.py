@@ -16,6 +16,7 @@ from coalmine.audit.estimators.guess_rules import critical_counts
 from coalmine.audit.estimators.rates import binomial_tail
 from coalmine.audit.power import detection_power, perfect_tally
 from coalmine.audit.verdict import AuditSettings, audit
+from coalmine.audit.verdict_text import rounded_down, rounded_up
 from coalmine.foundation import InputError
 
 
@@ -77,6 +78,13 @@ def test_declared_independence_judges_by_class_c():
     classes = [next(e["class"] for e in r["estimates"] if e["name"] == "claim_p_value") for r in (by_word, one_run)]
     assert classes == ["C", "B"]
     assert by_word["verdict"] == "rejected" and by_word["p_value"] < one_run["p_value"]
+
+
+@pytest.mark.parametrize("value", [1.0, 0.05001, 2.34567e-9, 1e-300])
+def test_numbers_in_the_verdict_are_rounded_to_the_safe_side(value):
+    assert value <= float(rounded_up(value)) <= value * 1.01
+    assert value * 0.999 <= float(rounded_down(value)) <= value
+    assert (rounded_up(1.0), rounded_up(0.05001), rounded_down(2.34567)) == ("1", "0.0501", "2.345")
 
 
 def test_every_number_carries_its_class():

@@ -116,8 +116,9 @@ class Repeated:
 
     runs: int
     design: str  # all_canaries: every run tossed coins for all of them; one_canary: one each
-    p_values: tuple[float, ...]  # empty without a claim
+    p_values: tuple[float, ...]
     epsilon_lower_bounds: tuple[float, ...]
+    correct_of_all: tuple[int, ...]  # of all canaries of each run; the three are empty where the file has none
     over_dispersion: float | None  # variance between runs over the binomial one
     over_dispersion_p_value: float | None
 
@@ -292,15 +293,18 @@ def _repeated(fields: Fields | None) -> Repeated | None:
         return None
     runs = fields.whole("runs")
     spread = fields.fields("over_dispersion", optional=True)
-    given = fields.content.get("p_values")
-    unclaimed = given is None or (isinstance(given, list | tuple) and None in given)
+
+    def one_each(name: str, most: float) -> tuple[float, ...]:
+        values = fields.content.get(name)
+        absent = values is None or (isinstance(values, list | tuple) and None in values)
+        return () if absent else fields.numbers(name, 0, most, length=runs)
+
     return Repeated(
         runs=runs,
         design=fields.text("design", default=""),
-        p_values=() if unclaimed else fields.numbers("p_values", 0, 1, length=runs),
-        epsilon_lower_bounds=fields.numbers("epsilon_lower_bounds", 0, length=runs)
-        if fields.content.get("epsilon_lower_bounds") is not None
-        else (),
+        p_values=one_each("p_values", 1),
+        epsilon_lower_bounds=one_each("epsilon_lower_bounds", math.inf),
+        correct_of_all=tuple(int(count) for count in one_each("correct_of_all", 2**53)),
         over_dispersion=None if spread is None else spread.number("ratio", 0, optional=True),
         over_dispersion_p_value=None if spread is None else spread.number("p_value", 0, 1, optional=True),
     )

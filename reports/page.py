@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from ..foundation import InputError, write_bytes, write_text
 from . import drawing, rounding, words
 from .audit_file import Audit, Roc, read_audits
-from .figure_headline import describe_headline, draw_headline, headlines, shares_a_claimed_value
+from .figure_headline import Headline, describe_headline, draw_headline, headlines, shares_a_claimed_value
 from .figure_roc import describe_roc, draw_roc
 from .figure_scores import describe_scores, draw_scores
 from .figure_trade_off import describe_trade_off, draw_trade_off
@@ -135,7 +135,15 @@ def _page(audits: Sequence[Audit]) -> tuple[str, list[Drawing]]:
     return page, [*top, *(one for section in sections for one in section.drawings)]
 
 
-_SIDE_BY_SIDE = "Points with the same claim stand beside its dotted line, or their intervals would hide each other."
+def _note(headline: Headline) -> str:
+    said = []
+    if any(several(audit) for _, audit, _ in headline.audits):
+        said.append("Where several runs were judged together, the point is their mean.")
+    if shares_a_claimed_value(headline):
+        said.append(
+            "Points with the same claim stand beside its dotted line, or their intervals would hide each other."
+        )
+    return " ".join(said)
 
 
 def _headline_drawings(audits: Sequence[Audit]) -> Iterator[Drawing]:
@@ -145,7 +153,7 @@ def _headline_drawings(audits: Sequence[Audit]) -> Iterator[Drawing]:
             title="Attack accuracy against its upper bound",
             description=describe_headline(headline),
             draw=lambda headline=headline: draw_headline(headline),
-            note=_SIDE_BY_SIDE if shares_a_claimed_value(headline) else "",
+            note=_note(headline),
             draw_narrow=lambda headline=headline: draw_headline(headline, width=380, height=420),
         )
 

@@ -5,7 +5,6 @@ Sentences only; every number in them is in audit.json. "Not rejected" never turn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,11 +175,13 @@ def _run_by_run(audit: Audit) -> str:
         return ""
     said = ""
     if repeated.p_values:
-        said += f" Run by run: p = {', '.join(_some(p_value, repeated.p_values))} (class {p_value_class(audit)})."
+        low, high = min(repeated.p_values), max(repeated.p_values)
+        said += f" Run by run, p lies between {at_least(low, 2)} and {p_value(high)} (class {p_value_class(audit)})."
     if repeated.epsilon_lower_bounds:
+        low, high = min(repeated.epsilon_lower_bounds), max(repeated.epsilon_lower_bounds)
         said += (
-            f" Each run alone: ε ≥ {', '.join(_some(at_least, repeated.epsilon_lower_bounds))} (class A, each at its "
-            "own confidence; neither the largest nor the mean is a bound of the whole)."
+            f" The runs' own lower bounds on ε go from {at_least(low)} to {at_least(high)} (class A, each at its own "
+            "confidence; neither the largest nor the mean is a bound of the whole)."
         )
     if repeated.over_dispersion is not None:
         said += (
@@ -193,18 +194,12 @@ def _run_by_run(audit: Audit) -> str:
     return said
 
 
-def _some(shown: Callable[[float], str], values: Sequence[float], most: int = 12) -> list[str]:
-    if len(values) <= most:
-        return [shown(value) for value in values]
-    return [*(shown(value) for value in values[:most]), f"… ({len(values)} in all)"]
-
-
 def _shown(audit: Audit) -> str:
     if audit.verdict == "rejected":
         kept = "these runs: runs that keep" if several(audit) else "this run: a run that keeps"
         return (
             f"The claim is false for {kept} it would be rejected with probability at most {number(audit.alpha)}, under "
-            f"the assumption of class {p_value_class(audit)}: {words.CLASS_WORDS[p_value_class(audit)]}."
+            f"class {p_value_class(audit)}, which {words.CLASS_WORDS[p_value_class(audit)]}."
         )
     if audit.verdict == "not_rejected":
         tested = "" if audit.p_value is None else _p_against_alpha(audit)

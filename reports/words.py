@@ -32,8 +32,8 @@ CLASS_IN_SHORT = {
     "B": "holds for the claimed mechanism, given fair coins",
     "C": "holds if canaries err independently, which one run does not guarantee",
     "Bayesian": "holds under a prior",
-    "none": "a metric, no bound",
-    "theory": "a promise, nothing measured",
+    "none": "is a metric only",
+    "theory": "is promised by mathematics, not measured",
 }
 _MECHANISMS = {
     "random_allocation": "random allocation",

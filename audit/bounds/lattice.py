@@ -99,7 +99,7 @@ def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longe
     if length > longest:
         raise MemoryLimit
     unit = unit_of(base.mass)
-    kappa, product_error = transform_error(length, unit), PRODUCT / UNIT * unit
+    kappa, product_error = transform_error(length, unit), PRODUCT * unit
     spectrum: Spectrum = np.asarray(rfft(base.mass, length))
     base_one = base.total
     # ≥ |exact transform| but for roundings of a double each, copies·u in all: less than the 1e-6 that `_product` adds
@@ -132,7 +132,7 @@ def _product(
 ) -> Measure:
     """Multiply by the transform of `first`, transform back, cut the window out, bound the error (see `rounding`)."""
     unit = unit_of(base.mass)
-    kappa, product_error = transform_error(length, unit), PRODUCT / UNIT * unit
+    kappa, product_error = transform_error(length, unit), PRODUCT * unit
     first_one = first.total
     if len(first.mass) == 1:
         factor, factor_error = np.full(1, first.mass[0], dtype=complex), 0.0

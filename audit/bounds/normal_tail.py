@@ -23,6 +23,7 @@ from .rounding import LONG_UNIT, UNIT, normal_tail_error, unit_of
 
 Array = NDArray[Any]
 
+PI_REST = 1.2246467991473532e-16  # π − math.pi
 SWITCH = 2.5
 SERIES_TERMS = 40
 FRACTION_TERMS = ((SWITCH, 80), (5.0, 28))  # from this |z| on, so many levels
@@ -64,6 +65,3 @@ def extended_tail(size: Array) -> Array:
             level = a + k / level
         tail[chosen] = density[chosen] / level
     return tail
-
-
-PI_REST = 1.2246467991473532e-16  # π − math.pi

@@ -13,7 +13,7 @@ Assumptions, each checked against 40-digit arithmetic in the tests:
 The FFT. Write one radix-2 level of the transform as y = B(Dx): D multiplies by twiddles, B adds and subtracts pairs.
 A product with a computed twiddle has relative error at most 8u + √5u (Brent, Percival and Zimmermann 2007), an
 addition 1u, and the constants √½ inside a radix-4 or radix-8 butterfly at most 2u more: 13.3u, rounded up to
-LEVEL = 14u, for each of the l levels (a radix-4 butterfly has one twiddle for two levels, so this is generous).
+LEVEL = 14 u, for each of the l levels (a radix-4 butterfly has one twiddle for two levels, so this is generous).
 Every output is a sum over the inputs, each carried along one path of l levels, so with κ = (1 + 14u)^l − 1
 
     |ŷ_k − y_k| ≤ κ Σ_j |x_j|      and, as every level is √2 times a unitary matrix,      ‖ŷ − y‖₂ ≤ κ √n ‖x‖₂
@@ -54,8 +54,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 UNIT = 2.0**-53
-LEVEL = 14
-PRODUCT = math.sqrt(5) * UNIT
+LEVEL = 14  # both in units of u
+PRODUCT = math.sqrt(5)
 LONG_UNIT = 2.0**-63
 # x87 extended or IEEE quadruple precision, and really computed in it (not under an emulator that rounds to doubles)
 EXTENDED = np.finfo(np.longdouble).machep in (-63, -112) and bool(np.longdouble(1) + np.longdouble(LONG_UNIT) > 1)

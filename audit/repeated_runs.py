@@ -16,6 +16,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -23,7 +25,7 @@ from torch import nn
 from .. import __version__
 from ..attacks.shadows import Shadows, run_shadows
 from ..canaries import CanarySet
-from ..foundation import InputError, numpy_stream
+from ..foundation import InputError, numpy_stream, read_json, write_json
 from .choices import SCORES
 from .lira import Recipe, Universe, Work
 from .score import score_canaries
@@ -84,12 +86,10 @@ def repeat_training(
         "one_canary": one_canary,
         "coalmine": __version__,
     }
+    _claim_folder(work.folder, described)
+    seeds = tuple(int(numpy_stream(work.seed, f"run/{r}").integers(2**63)) for r in range(runs))
     measured = run_shadows(
-        Shadows(
-            keep,
-            tuple(int(numpy_stream(work.seed, f"run/{r}").integers(2**63)) for r in range(runs)),
-            hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest(),
-        ),
+        Shadows(keep, seeds, hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()),
         recipe.train_many,
         partial(_measure, canaries, score, device),
         work.folder,
@@ -100,6 +100,21 @@ def repeat_training(
     )
     assert measured is not None  # no span was given: every shard is here
     return RepeatedRuns(measured["score"], coins, canary)
+
+
+def _claim_folder(folder: Path, described: dict[str, Any]) -> None:
+    """One folder, one experiment: repeat.json says which. More runs of it may follow, others may not."""
+    file = folder / "repeat.json"
+    known = read_json(file, "record of repeated runs") if file.exists() else None
+    described = json.loads(json.dumps(described))
+    if known is None:
+        write_json(file, described)
+    elif known != described:
+        different = sorted(k for k in {*described, *known} if known.get(k) != described.get(k))
+        raise InputError(
+            f"--output {str(folder)!r} holds other repeated runs, which differ in {', '.join(different)}: "
+            "choose another folder, or delete this one"
+        )
 
 
 def _refuse_one_sided(coins: np.ndarray) -> None:

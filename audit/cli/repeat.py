@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -72,7 +72,7 @@ def repeat(
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
     from ...canaries import CanarySet
-    from ..claims import load_claim
+    from ..claims import check_claim_against_run, load_claim
     from ..training.data import load_data
 
     canary_set = CanarySet.load(canaries)
@@ -83,6 +83,7 @@ def repeat(
     from ..training.settings import TrainingSettings
     from .audit import summary
 
+    trained: dict[str, Any] = {"train": train}
     own = user_recipe(train, "") if train is not None else None
     rows = universe(load_data(data), canary_set)
     where = str(torch_device(device))
@@ -101,6 +102,9 @@ def repeat(
             sampler=sampler,
             momentum=momentum,
         )
+        trained = {"mechanism": settings.mechanism(), "settings": settings.record(), "divisor_is_public": True}
+        if claimed is not None:
+            check_claim_against_run(claimed, trained)
         recipe = engine_recipe(rows, model, settings, chunk, where)
     with stepper(-(-runs // chunk), "training", quiet) as advance:
         work = Work(output, seed, chunk, jobs, advance=advance)
@@ -108,6 +112,7 @@ def repeat(
     result = judge_repeated(
         done, claimed, label=label, threat_model={"score": score, "canary_method": canary_set.method}
     )
+    result["run"] = trained if train is None else None
     write_json(output / "audit.json", result)
     if json_output:
         print_json(result)

@@ -49,6 +49,12 @@ def test_a_rerun_trains_nothing_and_more_runs_keep_the_first(tmp_path):
     assert np.array_equal(again.members[:3], first.members)
 
 
+def test_a_folder_holds_one_experiment(tmp_path):
+    train(tmp_path, runs=3)
+    with pytest.raises(InputError, match="differ in one_canary"):
+        train(tmp_path, runs=30, one_canary=True)
+
+
 def test_with_one_canary_a_run_all_others_stay_out(tmp_path):
     runs = train(tmp_path, runs=30, one_canary=True)
     assert runs.members.sum(axis=1).max() <= 1

@@ -84,3 +84,16 @@ def test_help_says_what_the_seed_is_for():
     done = subprocess.run([sys.executable, "-m", "coalmine", "repeat", "--help"], capture_output=True, text=True)
     text = " ".join(done.stdout.replace("│", " ").split())
     assert "Of the coins" in text and "fresh entropy" not in text and "Example" in text
+
+
+def test_a_claim_that_the_recipe_contradicts_is_refused_before_training(here):
+    claim = {"mechanism": {"name": "random_allocation", "steps_per_epoch": 5, "epochs": 3, "noise_multiplier": 3.5}}
+    (here / "claim.json").write_text(json.dumps(claim))
+    recipe = ["--claim", "claim.json", "--steps-per-epoch", "5", "--epochs", "3", "--learning-rate", "0.1"]
+    for wrong in (["--noise-multiplier", "1", "--clipping-norm", "1"], ["--clipping-norm", "1"]):
+        done = repeat(here, *recipe, *wrong)
+        assert done.returncode == 2 and "claim what was run" in done.stderr
+        assert not (here / "runs").exists()
+    right = repeat(here, *recipe, "--noise-multiplier", "3.5", "--clipping-norm", "1", "--json")
+    assert right.returncode == 0, right.stderr
+    assert json.loads(right.stdout)["run"]["mechanism"] == claim["mechanism"]

@@ -50,6 +50,8 @@ def test_a_second_call_trains_nothing_and_says_the_same(demo):
     again = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
     assert "rejected" in again.stdout and "not rejected" in again.stdout
+    assert "with noise" in again.stdout and "private" not in again.stdout
+    assert "64.0 %" in again.stdout  # allowed: 0.63922, an upper bound, rounded up as in the report
     assert before == {p: p.read_bytes() for p in folder.rglob("*.safetensors")}
     assert (
         json.loads((folder / "private" / "audit.json").read_text())["p_value"]

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from coalmine.reports.page import Drawing
+
 DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def words_only(monkeypatch):
+    """Pages without their figures, for tests that read what is written: drawing is most of a page's time."""
+    for inline in ("inline", "inline_narrow"):
+        monkeypatch.setattr(Drawing, inline, lambda _: "")
 
 
 @pytest.fixture(scope="session")

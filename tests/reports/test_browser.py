@@ -25,9 +25,10 @@ def browse(profile, *options):
     )
 
 
-@pytest.fixture
-def page(not_rejected, rejected, tmp_path):
-    return write_report([not_rejected, rejected], tmp_path / "report.html")[0]
+@pytest.fixture(scope="module")
+def page(_contents, tmp_path_factory):
+    audits = [_contents["not_rejected"], _contents["rejected"]]
+    return write_report(audits, tmp_path_factory.mktemp("page") / "report.html")[0]
 
 
 def test_the_browser_asks_nobody_for_anything(page, tmp_path):

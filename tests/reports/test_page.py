@@ -95,9 +95,9 @@ def test_the_same_audits_give_the_same_bytes(both, not_rejected, rejected):
     assert render(read_audits([not_rejected, rejected])) == both
 
 
-@pytest.mark.parametrize("field", ["label", "verdict_text"])
-def test_a_hostile_text_stays_text(rejected, field):
-    rejected[field] = _HOSTILE + " `" + _HOSTILE + "`"
+def test_a_hostile_text_stays_text(rejected):
+    rejected["label"] = _HOSTILE
+    rejected["verdict_text"] = _HOSTILE + " `" + _HOSTILE + "`"
     _no_markup_from(render(read_audits([rejected, rejected])))
 
 
@@ -148,7 +148,7 @@ def test_a_reader_learns_what_the_rejection_shows_and_what_to_check(one):
     assert order == sorted(order)
 
 
-def test_not_rejected_is_never_called_private(not_rejected):
+def test_not_rejected_is_never_called_private(not_rejected, words_only):
     not_rejected["label"] = "run 7"
     text = Page(render(read_audits([not_rejected]))).text
     assert "Claim not rejected" in text and "That is not evidence of privacy" in text
@@ -162,7 +162,7 @@ def test_not_rejected_is_never_called_private(not_rejected):
     assert "color: green" not in text
 
 
-def test_an_audit_without_power_or_claim_says_so(not_rejected):
+def test_an_audit_without_power_or_claim_says_so(not_rejected, words_only):
     not_rejected |= {"verdict": "no_power", "p_value": 0.4}
     not_rejected["power"] = {"smallest_reportable_p_value": 0.0801}
     text = Page(render(read_audits([not_rejected]))).text
@@ -173,14 +173,14 @@ def test_an_audit_without_power_or_claim_says_so(not_rejected):
     assert "Nothing was claimed." in text and "class B" not in text
 
 
-def test_a_claim_that_was_not_tested_is_not_called_too_small(not_rejected):
+def test_a_claim_that_was_not_tested_is_not_called_too_small(not_rejected, words_only):
     not_rejected |= {"verdict": "no_power", "p_value": None, "membership": "random_split"}
     text = Page(render(read_audits([not_rejected]))).text
     assert "The claim was not tested: membership was not drawn by fair coins." in text
     assert "Claim not judged" in text and "too small" not in text and "No power" not in text
 
 
-def test_repeated_runs_are_shown_run_by_run_and_no_bound_of_the_whole_is_spoken_of(repeated):
+def test_repeated_runs_are_shown_run_by_run_and_no_bound_of_the_whole_is_spoken_of(repeated, words_only):
     text = Page(render(read_audits([repeated]))).text
     for said in (
         "noise forgotten: 4 training runs",
@@ -227,7 +227,7 @@ def test_every_statistical_number_carries_its_class(both, rejected):
     assert "What the classes mean" in text
 
 
-def test_without_coins_nothing_is_called_a_bound(not_rejected):
+def test_without_coins_nothing_is_called_a_bound(not_rejected, words_only):
     not_rejected["membership"] = "unknown"
     for estimate in not_rejected["estimates"]:
         estimate["class"] = "none"
@@ -260,7 +260,7 @@ def test_an_audit_of_bare_minimum_still_makes_a_page(not_rejected):
     assert "The audit holds none." in page.text and not any(tag == "svg" for tag, _ in page.elements)
 
 
-def test_undefined_scores_and_ties_are_told(not_rejected):
+def test_undefined_scores_and_ties_are_told(not_rejected, words_only):
     not_rejected["counts"] |= {"ties": 3, "undefined": 17}
     text = Page(render(read_audits([not_rejected]))).text
     assert "17 undefined scores are not drawn" in text and "ties 3" in text
@@ -269,7 +269,7 @@ def test_undefined_scores_and_ties_are_told(not_rejected):
 _EXTREMES = st.sampled_from([0, 1, 2, -1, 0.5, 1e-300, 1e-9, 1e300, 2**53 - 1, None, [], {}, "x"])
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_an_extreme_number_gives_a_page_or_one_clear_line(_contents, data):
     """Whatever the reader accepts the page can draw. The claim's numbers are bounds' business and stay."""

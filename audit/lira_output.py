@@ -26,20 +26,20 @@ def score_record(attack: str, **facts: Any) -> dict[str, Any]:
     return {"schema_version": 1, "score": attack} | {name: value for name, value in facts.items() if value is not None}
 
 
-def check_folder(output: Path, record: dict[str, Any]) -> None:
+def check_folder(output: Path, record: dict[str, Any], compared: tuple[str, ...] | None = None) -> None:
     """Refuse a folder with scores of another attack or of other canaries: several scores are several looks.
 
-    Only facts that `record` holds are compared, so that a choice can be checked before the rest is known. More shadow
-    models may be trained as long as no score was written beside its open coin.
+    compared: the facts that are known already; left out, all. More shadow models may be trained as long as no score
+    was written beside its open coin.
     """
     for beside in sorted(output.glob("scores*.json")):
         earlier = read_json(beside, "score record")
         if not isinstance(earlier, dict) or not isinstance(earlier.get("score"), str):
             raise InputError(f"{str(beside)!r} is no score record: name another --output")
-        fixed = _FIXED_ONCE_OPENED if earlier.get("coins_opened") else _FIXED
-        changed = [name for name in fixed if name in record and earlier.get(name) != record[name]]
+        fixed = compared or (_FIXED_ONCE_OPENED if earlier.get("coins_opened") else _FIXED)
+        changed = [name for name in fixed if earlier.get(name) != record.get(name)]
         if changed:
-            told = ", ".join(f"{name} ({earlier.get(name)}, now {record[name]})" for name in changed)
+            told = ", ".join(f"{name} ({earlier.get(name)}, now {record.get(name)})" for name in changed)
             raise InputError(
                 f"--output {str(output)!r} holds scores that differ in {told}: name another folder, and if you look at "
                 "several with the coins open, say so by `coalmine audit --looks`; shadow models that fit may be copied "

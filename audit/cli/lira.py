@@ -133,7 +133,7 @@ def lira(
     }.items():  # fmt: skip
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
-    check_folder(output, score_record(attack))
+    check_folder(output, score_record(attack), compared=("score",))
     inputs, facts = None, {}
     if arrays is not None or folder is not None:
         collected = _collected(arrays, folder, layout, target_index)
@@ -199,7 +199,9 @@ def _trained(
     scheduler: str | None, span: str | None, seed: int, device: str, quiet: bool,
 ) -> tuple[Any, Any, dict[str, Any]]:  # fmt: skip
     """(arrays, inputs of the blind baseline, facts of the score record); arrays is None where a span is not all."""
-    model, trained, run = _recipe_of_run(target, model, trained)
+    from ..lira_target import recipe_of_run, target_members_of
+
+    model, trained, run = recipe_of_run(target, model, trained)
     if train is None:
         _check_given(trained)
     part = _span(span)
@@ -228,7 +230,7 @@ def _trained(
             drawn.check(canary_set)
             member = drawn.member
     elif target is not None:
-        member = _members(target_members, data, len(source.y), len(source.y_test))
+        member = target_members_of(target_members, data, len(source.y), len(source.y_test))
         if member.all() or not member.any():
             raise InputError(
                 f"{int(member.sum())} of {member.size} rows are members of --target: members and non-members are needed"
@@ -274,21 +276,6 @@ def _trained(
     return collected, inputs, facts
 
 
-def _recipe_of_run(
-    target: Path | None, model: str | None, given: dict[str, Any]
-) -> tuple[str | None, dict[str, Any], dict[str, Any] | None]:
-    """Model, settings and record of a `coalmine train` run where --target is its folder; options that are given win."""
-    if target is None or not (target / "run.json").is_file():
-        return model, given, None
-    from ...foundation import read_json
-
-    run = read_json(target / "run.json", "run record")
-    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict) or not isinstance(run.get("model"), dict):
-        raise InputError(f"run record {str(target / 'run.json')!r} holds no model and settings: give them as options")
-    settings = {k: v if v is not None else run["settings"].get(k) for k, v in given.items()}
-    return model or run["model"].get("name"), settings, run
-
-
 def _check_given(trained: dict[str, Any]) -> None:
     for name in ("steps_per_epoch", "epochs", "learning_rate"):
         if trained[name] is None:
@@ -299,35 +286,6 @@ def _settings(given: dict[str, Any], public_size: float) -> Any:
     from ..training.settings import TrainingSettings
 
     return TrainingSettings(public_size=public_size, **{k: v for k, v in given.items() if v is not None})
-
-
-def _members(path: Path | None, data: str, training_rows: int, test_rows: int) -> Any:
-    """Who the target was trained on: (training_rows,) bool; without a file, (training + test rows,), training rows."""
-    import numpy as np
-
-    if path is None:
-        return np.arange(training_rows + test_rows) < training_rows
-    from ...attacks.shadow_arrays import load_npy
-
-    given = np.asarray(load_npy(path)).reshape(-1)
-    flags = given.dtype == bool or (given.dtype.kind in "iu" and given.size > 2 and np.isin(given, (0, 1)).all())
-    if flags and len(given) == training_rows:
-        return given.astype(bool)
-    numbers = not flags and given.dtype.kind in "iu" and given.size and given.min() >= 0
-    if numbers and given.max() < training_rows:
-        return np.isin(np.arange(training_rows), given)
-    if test_rows and (len(given) == training_rows + test_rows or (numbers and given.max() < training_rows + test_rows)):
-        raise InputError(
-            f"--target-members {str(path)!r} counts {training_rows + test_rows} rows, but --data {data} has "
-            f"{training_rows} training rows and {test_rows} of its rows are a test part (a source without one of its "
-            "own holds out one row in five of each class), so that the row numbers are not yours: save your rows in "
-            "your order with numpy.savez('rows.npz', x=x, y=y, x_test=x[:0], y_test=y[:0]), whose empty test part "
-            "holds nothing out, and give --data rows.npz"
-        )
-    raise InputError(
-        f"--target-members {str(path)!r} must hold true/false for each of the {training_rows} training rows of --data "
-        f"{data}, or row numbers, got {given.dtype} {given.shape}"
-    )
 
 
 def _span(text: str | None) -> tuple[int, int] | None:

@@ -202,6 +202,9 @@ def test_canaries_are_scored_before_their_coins_are_opened(capsys, tmp_path, sma
     ):
         code, _, err = run(capsys, *command, *other)
         assert code == 2 and what in err and err.count("\n") == 1
+    rows = ("--data", small_data, "--target", tmp_path / "t", "--output", tmp_path / "lira")
+    code, _, err = run(capsys, *rows, "--shadows", 8)  # of the same model, but rows of the data in place of canaries
+    assert code == 2 and "differ in canaries_sha256" in err
     assert {path.name for path in (tmp_path / "lira" / "shadows").iterdir()} == shards
 
 
@@ -219,8 +222,8 @@ def test_another_attack_does_not_overwrite_scores(capsys, tmp_path, small_data):
 
 def test_members_given_by_rows_of_another_count(capsys, tmp_path):
     """digits has 1,797 rows, of which the source holds out 355: a user who trained on all numbers them otherwise."""
-    digits = load_digits()
-    x, y = (digits.images / 16).astype(np.float32)[:, None], digits.target
+    x, y = load_digits(return_X_y=True)
+    x = (x / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     member = np.random.default_rng(0).random(1797) < 0.5
     np.save(tmp_path / "member.npy", member)
     torch.manual_seed(0)

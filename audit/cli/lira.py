@@ -189,7 +189,7 @@ def _collected(arrays: Path | None, folder: Path | None, layout: str | None, tar
     from ...attacks.import_ml_privacy_meter import import_ml_privacy_meter
 
     importers = (import_mi_lira, import_lira_pytorch, import_lira_analysis, import_ml_privacy_meter)
-    return dict(zip(LAYOUTS, importers, strict=True))[layout](folder, target_index)
+    return importers[LAYOUTS.index(layout)](folder, target_index)
 
 
 def _trained(

@@ -77,15 +77,20 @@ def repeat(
 
     canary_set = CanarySet.load(canaries)
     claimed = load_claim(claim) if claim is not None else None
-    from ..lira import Work, engine_recipe, universe, user_recipe
+    own = None
+    if train is not None:  # first of all: nothing else matters while the function cannot be called
+        from ..lira import user_recipe
+
+        own = user_recipe(train, "")
+    source = load_data(data)
+    from ..lira import Work, engine_recipe, universe
     from ..repeated_runs import repeat_training
     from ..repeated_verdict import judge_repeated
     from ..training.settings import TrainingSettings
     from .audit import summary
 
     trained: dict[str, Any] = {"train": train}
-    own = user_recipe(train, "") if train is not None else None
-    rows = universe(load_data(data), canary_set)
+    rows = universe(source, canary_set)
     where = str(torch_device(device))
     if own is not None:
         recipe = own

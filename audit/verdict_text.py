@@ -23,9 +23,10 @@ def verdict_text(
 ) -> str:
     described = "" if claim is None else ", ".join(f"{key} {value}" for key, value in claim.record.items())
     if verdict == "rejected":
+        leaked = "these runs" if settings.independence == "runs" else "this run"
         return (
             f"Rejected: if training had been what is claimed ({described}), scores like these would appear with "
-            f"probability at most {rounded_up(p_value)}, below alpha = {settings.alpha:g}. Shown: this run leaked more "
+            f"probability at most {rounded_up(p_value)}, below alpha = {settings.alpha:g}. Shown: {leaked} leaked more "
             "than the claim allows. Not shown: why, or how much more beyond the bounds below."
         )
     if verdict == "not_rejected":

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...foundation import InputError
 from .closed_form import epsilon_delta_accuracy_bound
 from .interval import Interval
 from .mechanism import Mechanism
@@ -25,6 +26,8 @@ class EpsilonDelta(Mechanism):
     name: ClassVar[str] = "epsilon_delta"
 
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
+        if not math.isfinite(check_epsilon(epsilon)):
+            raise InputError(f"epsilon must be finite, got {epsilon!r}: an infinite one claims nothing")
         object.__setattr__(self, "epsilon_value", check_epsilon(epsilon))
         object.__setattr__(self, "delta_value", check_delta(delta))
 

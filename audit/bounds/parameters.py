@@ -10,6 +10,7 @@ import numpy as np
 
 from ...foundation import InputError
 
+SMALLEST_NOISE, LARGEST_NOISE = 1e-6, 1e9
 LARGEST_WHOLE = 2**53  # beyond it doubles skip whole numbers
 
 
@@ -55,7 +56,12 @@ def noise(value: Any) -> float:
         raise InputError(
             "noise_multiplier is 0: without noise there is no privacy (accuracy 1, epsilon infinite); give one above 0"
         )
-    return positive("noise_multiplier", value)
+    if not SMALLEST_NOISE <= number <= LARGEST_NOISE:
+        raise InputError(
+            f"noise_multiplier must lie between {SMALLEST_NOISE:g} and {LARGEST_NOISE:g}, got {value!r}: outside, "
+            "everything or nothing is told"
+        )
+    return number
 
 
 def within(name: str, value: Any, low: float, high: float, remedy: str, *, ends: bool = False) -> float:

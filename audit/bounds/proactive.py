@@ -253,11 +253,17 @@ def _plan(
     return Plan(n, k, epsilon, delta, gamma, sigma, rounds, size, theta, conditions)
 
 
+def within_reach(name: str, value: float) -> float:
+    if value > 1e9:
+        raise InputError(f"{name} must be at most 1e9, got {value:g}: that many cannot have been meant")
+    return value
+
+
 def _common(records: Any, epochs: Any, delta: Any, theta: Any) -> tuple[int, float, float, float]:
     n = whole_number("records", records, at_least=2)
-    k = positive("epochs", epochs)
+    k = within_reach("epochs", positive("epochs", epochs))
     probability = 1.0 / n if delta is None else within("delta", delta, 0, 1, "commonly 1/records")
-    ratio = real_number("theta", theta)
+    ratio = within_reach("theta", real_number("theta", theta))
     if not 1 <= ratio < math.inf:
         raise InputError(f"theta is the largest over the mean sample size, at least 1, got {theta!r}")
     return n, k, probability, ratio

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ...foundation import InputError
 from .options import Json, Quiet, print_json, remark
 
 app = typer.Typer(add_completion=False)
@@ -32,6 +33,8 @@ def selftest(
 
     Example: coalmine selftest mypackage.audits:epsilon_lower_bound --canaries 500 --repeats 1000
     """
+    if not 0.5 < confidence < 1:
+        raise InputError(f"--confidence must lie strictly between 0.5 and 1, got {confidence:g}")
     from ..selftest import Row, find_estimator, record
     from ..selftest import selftest as run
 

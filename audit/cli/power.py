@@ -38,7 +38,7 @@ def power(
     steps: Steps = None,
     epsilon: Epsilon = None,
     delta: Annotated[
-        float | None, typer.Option("--delta", help="Of the bound on epsilon and of a bare claim.  [default: 1e-5]")
+        float | None, typer.Option("--delta", help="Of the bound on epsilon and of a bare claim; 1e-5 if not named.")
     ] = None,
     violation: Annotated[
         float | None,

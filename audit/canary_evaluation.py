@@ -63,6 +63,8 @@ def evaluate_canaries(
         )
     if canaries.data_fingerprint and canaries.data_fingerprint != data.fingerprint:
         raise InputError(f"the canaries were crafted from other data than {data.name}: evaluate them on their own data")
+    if len(data.y_test) == 0:
+        raise InputError(f"{data.name} has no test rows: evaluation reports what canaries cost in accuracy; give some")
     stay = remaining_rows(canaries, len(data.y))
     x, y = np.concatenate([data.x[stay], canaries.x]), np.concatenate([data.y[stay], canaries.y])
     member = np.stack([_coins(len(canaries), seed, run) for run in range(runs)])

@@ -64,9 +64,12 @@ def lira(
         int | None, typer.Option(help="With --folder: the number of the model that is attacked.")
     ] = None,
     shadows: Annotated[
-        int | None, typer.Option(help="How many shadow models: 16 if left out, or all that --arrays and --folder hold.")
+        int | None,
+        typer.Option(min=2, help="How many shadow models: 16 if left out, or all that --arrays and --folder hold."),
     ] = None,
-    targets: Annotated[int, typer.Option(help="Without --target: how many models of the recipe are attacked.")] = 1,
+    targets: Annotated[
+        int, typer.Option(min=1, help="Without --target: how many models of the recipe are attacked.")
+    ] = 1,
     fraction: Annotated[float, typer.Option(help="Probability that a shadow is trained on an example.")] = 0.5,
     attack: Annotated[
         str, typer.Option(help=f"Whose scores are written, chosen before you see any coins: {', '.join(ATTACKS)}.")
@@ -82,8 +85,10 @@ def lira(
     ] = None,
     momentum: Annotated[float | None, typer.Option(help="Momentum of SGD.")] = None,
     augmentation: Annotated[str | None, typer.Option(help="none or flip_shift (images).")] = None,
-    chunk: Annotated[int, typer.Option(help="Models trained side by side, and a shard on disk.")] = 8,
-    jobs: Annotated[int, typer.Option(help="Processes on this machine; they pay once training takes minutes.")] = 1,
+    chunk: Annotated[int, typer.Option(min=1, help="Models trained side by side, and a shard on disk.")] = 8,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Processes on this machine; they pay once training takes minutes.")
+    ] = 1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler that shares --output (extra dask).")
     ] = None,

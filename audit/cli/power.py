@@ -81,6 +81,8 @@ def power(
     rule = guess_rule_from_options(guess_rule, guesses)
     if canaries is None and violation is None:
         raise InputError("give --canaries, or --violation with a claim, or both")
+    if violation is not None and not violation > 1:
+        raise InputError(f"--violation must be above 1, got {violation:g}: at 1 or below nothing is violated")
     if violation is not None and claimed is None:
         raise InputError("--violation needs a claim: --claim, --mechanism or --epsilon")
     result: dict[str, Any] = {"guess_rule": rule.record(), "delta": delta, "confidence": confidence, "alpha": alpha}

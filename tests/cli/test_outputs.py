@@ -113,3 +113,22 @@ def test_a_terminal_without_unicode_is_served():
         env=environment, capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("lira --model mlp --chunk 0 -o x", "--chunk"),
+        ("lira --model mlp --shadows 1 -o x", "--shadows"),
+        ("power --epsilon 3 --violation 0.5", "--violation"),
+        ("selftest --confidence 2", "--confidence"),
+        ("bound --steps-per-epoch 5 --noise-multiplier 1e-300", "noise_multiplier"),
+        ("plan --records 60000 --epochs 1e300 --epsilon 1", "epochs"),
+        ("claim --epsilon inf --delta 1e-5 -o claim.json", "epsilon"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused_at_once(tmp_path, monkeypatch, capsys, command, named):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *command.split())
+    assert code == 2 and err.count("\n") == 1 and named in err
+    assert not list(tmp_path.iterdir())

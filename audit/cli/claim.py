@@ -89,6 +89,10 @@ def claim(
     )
     if claimed is None:
         raise InputError("claim nothing: give --mechanism with its parameters, or --epsilon and --delta")
+    of_the_run = {"--ran": ran, "--clipping-norm": clipping_norm, "--divisor": divisor, "--canaries": canaries}
+    stray = [name for name, value in (of_the_run | {"--commitment": commitment}).items() if value is not None]
+    if run_output is None and stray:
+        raise InputError(f"{', '.join(stray)} describe the run: add --run-output run.json to record it")
     written: dict[str, Any] = {"claim": claimed.to_json()}
     if run_output is not None:
         if run_output.resolve() == output.resolve():

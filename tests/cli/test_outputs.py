@@ -125,6 +125,7 @@ def test_a_terminal_without_unicode_is_served():
         ("bound --steps-per-epoch 5 --noise-multiplier 1e-300", "noise_multiplier"),
         ("plan --records 60000 --epochs 1e300 --epsilon 1", "epochs"),
         ("claim --epsilon inf --delta 1e-5 -o claim.json", "epsilon"),
+        ("claim --epsilon 1 --delta 1e-5 --clipping-norm 1 -o claim.json", "--run-output"),
     ],
 )
 def test_numbers_that_cannot_be_meant_are_refused_at_once(tmp_path, monkeypatch, capsys, command, named):

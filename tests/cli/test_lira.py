@@ -373,7 +373,7 @@ def test_data_that_leak_are_called_out(capsys, tmp_path):
         ([*RECIPE, "--attack", "lira"], "--attack must be one of lira_online, lira_offline"),
         ([*RECIPE, "--canaries", "absent.safetensors"], "absent.safetensors"),
         ([*RECIPE, "--target", "absent.pt"], "absent.pt"),
-        ([*RECIPE, "--shadows", 0], "number of models"),
+        ([*RECIPE, "--shadows", 0], "--shadows"),
         ([*RECIPE, "--fraction", 1.5], "fraction"),
         ([*RECIPE, "--views", 3], "views"),
         ([*RECIPE, "--span", "a:b"], "span"),

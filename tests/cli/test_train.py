@@ -146,7 +146,14 @@ def train_command(folder):
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, how):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run(train_command(tmp_path / "unbroken"), check=True, env=environment, capture_output=True)
-    process = subprocess.Popen(train_command(tmp_path / "broken"), env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        train_command(tmp_path / "broken"),
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a test run in the background of a shell passes on that it ignores Ctrl-C: a user's terminal does not
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     record = tmp_path / "broken" / "run.json"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:

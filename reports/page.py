@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from ..foundation import InputError, write_bytes, write_text
+from ..foundation import check_output_file, check_output_folder, write_bytes, write_text
 from . import drawing, rounding, words
 from .audit_file import Audit, Roc, read_audits
 from .figure_headline import Headline, describe_headline, draw_headline, headlines, shares_a_claimed_value
@@ -67,17 +67,18 @@ def write_report(
     Errors: InputError for an audit that cannot be read, before anything is drawn or written.
     """
     read = read_audits(audits)
-    output = _file(output)
-    folder = None if figures is None else _folder(figures)
+    output, folder = Path(output), None if figures is None else Path(figures)
+    check_output_file(output)
+    if folder is not None:
+        check_output_folder(folder, "figures")
     page, drawings = _page(read)
-    _written(output, lambda: write_text(output, page))
+    write_text(output, page)
     files = [output]
     for figure in drawings if folder is not None else ():
         drawn = figure.draw()
         for format in drawing.FORMATS:
             file = Path(folder or "") / f"{figure.name}.{format}"
-            content = drawing.as_bytes(drawn, format)
-            _written(file, lambda file=file, content=content: write_bytes(file, content))
+            write_bytes(file, drawing.as_bytes(drawn, format))
             files.append(file)
     return files
 
@@ -203,26 +204,3 @@ def _heading(audits: Sequence[Audit]) -> str:
 def _many(audits: Sequence[Audit]) -> str:
     """An audit of repeated training is several runs, so a page with one counts audits."""
     return f"{len(audits)} {'audits' if any(several(audit) for audit in audits) else 'training runs'}"
-
-
-def _file(output: str | Path) -> Path:
-    output = Path(output)
-    if output.is_dir():
-        raise InputError(f"output {str(output)!r} is a directory: name the HTML file in it")
-    if any(parent.exists() and not parent.is_dir() for parent in output.parents):
-        raise InputError(f"output {str(output)!r} lies below a file: name a path whose folders can be made")
-    return output
-
-
-def _folder(figures: str | Path) -> Path:
-    figures = Path(figures)
-    if any(one.exists() and not one.is_dir() for one in (figures, *figures.parents)):
-        raise InputError(f"figures {str(figures)!r} is or lies below a file: name a folder")
-    return figures
-
-
-def _written(file: Path, write: Callable[[], None]) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise InputError(f"{str(file)!r} cannot be written ({error.strerror}): name a place that can be") from None

@@ -29,9 +29,11 @@ def ibis(
     checkpoint: str | Path | None = None,
     on_restart: Callable[[dict[str, Any]], None] | None = None,
     device: str | torch.device = "cpu",
+    together: int | None = None,
 ) -> tuple[CanarySet, list[dict[str, Any]]]:
-    """(refined set, log). round_8_bits stores values an 8-bit image file can hold; measure the set after rounding."""
+    """(refined set, log). round_8_bits stores values an 8-bit image file can hold; measure the set after rounding.
+    together: as `refine` takes it."""
     refinement = refinement or Refinement()
     models = base_models(pool, train_many, seed) if refinement.regulariser > 0 else []
-    refined, log = refine(start, pool, train_many, refinement, seed, models, checkpoint, on_restart, device)
+    refined, log = refine(start, pool, train_many, refinement, seed, models, checkpoint, on_restart, device, together)
     return (round_to_8_bits(refined) if round_8_bits else refined), log

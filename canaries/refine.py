@@ -8,6 +8,9 @@
             SOBA   θ and v by heavy-ball steps like the audited training's, C by Adam along D_C + λ ∂R, clipped to the
                    valid range; C rests for the first `warmup` steps while v forms
 
+Large sets and models: with `canary_batch` a step looks at so many canaries of each replica, half of them included,
+half excluded, every sum weighted to be right on average; only those that some replica drew move.
+
 What is the paper's (Dagréou & Bellet, arXiv 2605.27292, from public summaries): the bilevel problem over (θ, v, C),
 an incrementally updated model, the regulariser. What is ours: replicas, restarts, Adam, the ranking objective
 (bilevel.py). A single run without restarts over-fits its own few θ. Crafting draws from its own streams, never from
@@ -16,10 +19,8 @@ an audit's.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,15 +28,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..foundation import InputError, numpy_stream, torch_stream, write_bytes
-from ..foundation.tensor_file import content_sha256, pack, unpack
-from .bilevel import OUTERS, Bilevel, Parameters, complementary_masks, directions, margins, norm, stacked, zeros_like
+from ..foundation import InputError, numpy_stream, torch_stream
+from .bilevel import (
+    Bilevel,
+    Parameters,
+    balanced_draws,
+    complementary_masks,
+    directions,
+    margins,
+    norm,
+    replicas_together,
+    stacked,
+    zeros_like,
+)
 from .canary_set import CanarySet
 from .injection import remaining_rows
+from .outer import Outer, resume, save
 from .pool import Pool
-from .regulariser import FORMS, Embedding, mean_orthogonality, mean_squared_cosine
+from .refinement import Refinement
+from .regulariser import Embedding, mean_orthogonality, mean_squared_cosine
 
-RESTARTS_FROM = ("trained", "bank")
+__all__ = ["Refinement", "TrainMany", "refine"]
 
 
 class TrainMany(Protocol):
@@ -44,70 +57,6 @@ class TrainMany(Protocol):
     def __call__(
         self, x: np.ndarray, y: np.ndarray, membership: np.ndarray, seeds: Sequence[int]
     ) -> list[nn.Module]: ...
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """How to refine. regulariser is λ; regulariser_form "unit" (mean squared cosine) or "raw" (as in the paper);
-    step_size in units of the width of the valid range, falling linearly to a tenth of it over the run."""
-
-    replicas: int = 8
-    restarts: int = 12
-    steps: int = 12
-    warmup: int = 4
-    restart_from: str = "trained"
-    bank_size: int = 24
-    outer: str = "ranking"
-    scale: float = 2.0
-    regulariser: float = 0.0
-    regulariser_form: str = "unit"
-    step_size: float = 0.08
-    batch: int = 100
-    learning_rate: float = 0.05
-    momentum: float = 0.9
-    damping: float = 0.01
-    largest_v: float = 50.0
-    implicit: bool = True
-    embedding: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, smallest in (("replicas", 2), ("restarts", 1), ("steps", 1), ("warmup", 0), ("batch", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
-                raise InputError(f"{name} must be a whole number of at least {smallest}, got {value!r}")
-        if self.replicas % 2:
-            raise InputError(f"replicas must be even, got {self.replicas}: they come in complementary pairs")
-        if self.warmup >= self.steps:
-            raise InputError(f"warmup {self.warmup} leaves none of the {self.steps} steps to move the canaries")
-        for name in ("step_size", "learning_rate", "scale", "largest_v"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be positive, got {getattr(self, name)!r}")
-        for name in ("regulariser", "damping"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} must be at least 0, got {getattr(self, name)!r}")
-        if not 0 <= self.momentum < 1:
-            raise InputError(f"momentum must lie in [0, 1), got {self.momentum!r}")
-        for name, choices in (("restart_from", RESTARTS_FROM), ("outer", OUTERS), ("regulariser_form", FORMS)):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} {getattr(self, name)!r} is unknown: use one of {', '.join(choices)}")
-
-
-@dataclass
-class _Outer:
-    """C and Adam's moments, (m, …) each, and how many times C has moved."""
-
-    canaries: Tensor
-    first: Tensor
-    second: Tensor
-    moves: int = 0
-
-    def move(self, direction: Tensor, size: Tensor, low: Tensor, high: Tensor) -> None:
-        self.moves += 1
-        self.first.mul_(0.9).add_(direction, alpha=0.1)
-        self.second.mul_(0.99).addcmul_(direction, direction, value=0.01)
-        mean = self.first / (1 - 0.9**self.moves)
-        spread = (self.second / (1 - 0.99**self.moves)).sqrt()
-        self.canaries.sub_(size * mean / (spread + 1e-12)).clamp_(low, high)
 
 
 def refine(
@@ -120,6 +69,7 @@ def refine(
     checkpoint: str | Path | None = None,
     on_restart: Callable[[dict[str, Any]], None] | None = None,
     device: str | torch.device = "cpu",
+    together: int | None = None,
 ) -> tuple[CanarySet, list[dict[str, Any]]]:
     """Refined set (labels and sources as before) and the log, one record a restart.
 
@@ -130,6 +80,8 @@ def refine(
 
     base_models  give the embeddings of the regulariser; needed where it is on
     device       where train_many puts its models
+    together     replicas computed at once, 1 for the least memory; left out: bilevel.replicas_together. The same set
+                 up to rounding
     checkpoint   file to resume from, written after every restart: an interrupted and an unbroken run agree to the bit
 
     Errors: InputError for settings that do not fit, missing base models, gradients that are not finite.
@@ -144,7 +96,8 @@ def refine(
     low, high = (torch.from_numpy(np.array(bound)).to(device) for bound in pool.bounds())
     embeddings = [Embedding(model, settings.embedding) for model in base_models]
     start = torch.from_numpy(canaries.x.copy()).to(device)
-    outer, log, done = _resume(checkpoint, canaries, settings, seed, device)
+    outer, log = resume(checkpoint, canaries.x, _identity(canaries, settings, seed), device)
+    done = len(log)
     bank: list[nn.Module] = []
     if settings.restart_from == "bank" and done < settings.restarts:
         bank = train_many(
@@ -163,8 +116,11 @@ def refine(
             models = _trained(pool, stay, outer.canaries, canaries.y, masks, train_many, seed, restart)
         problem = Bilevel(models[0], x, y, labels, 0.0, settings.outer, settings.scale)
         theta = stacked(models)
-        record = {"restart": restart} | _measure(problem, theta, outer.canaries, masks, embeddings, settings)
-        v, residual = _descend(problem, theta, outer, masks, generator, embeddings, settings, (low, high), restart)
+        at_once = together or replicas_together(problem.template, masks)
+        record = {"restart": restart} | _measure(problem, theta, outer.canaries, masks, embeddings, settings, at_once)
+        v, residual = _descend(
+            problem, theta, outer, masks, generator, embeddings, settings, (low, high), restart, at_once
+        )
         record |= {
             "norm_v": float(norm(v).mean()),
             "residual": float(residual.mean()),
@@ -173,10 +129,10 @@ def refine(
         }
         log.append(record)
         if checkpoint is not None:
-            _save(checkpoint, outer, log, canaries, settings, seed)
+            save(checkpoint, outer, log, _identity(canaries, settings, seed))
         if on_restart:
             on_restart(record)
-    parameters = canaries.parameters | {"start": canaries.method, "refinement": dataclasses.asdict(settings)}
+    parameters = canaries.parameters | {"start": canaries.method, "refinement": settings.stated()}
     refined = pool.canary_set(outer.canaries.cpu().numpy(), canaries.y, canaries.source_index, "ibis", parameters)
     return refined, log
 
@@ -184,25 +140,28 @@ def refine(
 def _descend(
     problem: Bilevel,
     theta: Parameters,
-    outer: _Outer,
+    outer: Outer,
     masks: Tensor,
     generator: torch.Generator,
     embeddings: list[Embedding],
     settings: Refinement,
     bounds: tuple[Tensor, Tensor],
     restart: int,
+    together: int,
 ) -> tuple[Parameters, Tensor]:
     """The steps between two restarts; moves theta and outer in place, returns (v, residual (R,))."""
     v, velocity, v_velocity = zeros_like(theta), zeros_like(theta), zeros_like(theta)
     m, replicas = len(problem.labels), settings.replicas
     width = bounds[1] - bounds[0]
     moves = settings.restarts * (settings.steps - settings.warmup)
+    subset = settings.canary_batch if settings.canary_batch is not None and settings.canary_batch < m else None
     residual = torch.zeros(replicas)
     for step in range(settings.steps):
         rows = torch.randint(
             len(problem.y), (replicas, min(settings.batch, len(problem.y))), generator=generator, device=masks.device
         )
-        at = directions(problem, theta, v, outer.canaries, masks, rows, settings.damping)
+        drawn = None if subset is None else balanced_draws(masks, subset, generator)
+        at = directions(problem, theta, v, outer.canaries, masks, rows, settings.damping, drawn, together)
         residual = at.residual
         if not torch.isfinite(at.canaries).all() or not torch.isfinite(residual).all():
             raise InputError(
@@ -220,14 +179,32 @@ def _descend(
             v[name] = v[name] * shrink.view(-1, *[1] * (v[name].dim() - 1))
         if step < settings.warmup:
             continue
-        direction = m * at.canaries  # the objective is a mean over canaries: m times it is the scale of one canary
+        chosen = None
+        if drawn is None:
+            direction = m * at.canaries  # the objective is a mean over canaries: m times it is the scale of one canary
+        else:  # the same scale for a canary, however many replicas drew it
+            views = torch.bincount(drawn.flatten(), minlength=m)
+            chosen = views.nonzero()[:, 0]
+            scale = drawn.numel() / views.clamp_min(1)
+            direction = scale.to(at.canaries.dtype).view(-1, *[1] * (at.canaries.dim() - 1)) * at.canaries
         if settings.regulariser > 0:
-            leaf = outer.canaries.clone().requires_grad_()
-            value = mean_orthogonality(embeddings, leaf, settings.regulariser_form)
-            direction = direction + m * settings.regulariser * torch.autograd.grad(value, leaf)[0]
+            direction = direction + orthogonal_pull(outer.canaries, chosen, embeddings, settings)
         share = outer.moves / moves
-        outer.move(direction, settings.step_size * width * (1 - 0.9 * share), *bounds)
+        outer.move(direction, settings.step_size * width * (1 - 0.9 * share), *bounds, chosen)
     return v, residual
+
+
+def orthogonal_pull(
+    canaries: Tensor, chosen: Tensor | None, embeddings: list[Embedding], settings: Refinement
+) -> Tensor:
+    """m λ ∂R (m, …); of chosen canaries: by pairs among them, which stand for all pairs, and 0 elsewhere."""
+    m = len(canaries)
+    leaf = canaries.clone().requires_grad_()
+    some = leaf if chosen is None else leaf[chosen]
+    value = mean_orthogonality(embeddings, some, settings.regulariser_form)
+    k = len(some)  # a chosen canary meets k − 1 others in place of m − 1
+    factor = settings.regulariser * (k if settings.regulariser_form == "unit" else m * (m - 1) / (k - 1))
+    return factor * torch.autograd.grad(value, leaf)[0]
 
 
 def _trained(
@@ -262,13 +239,18 @@ def _measure(
     masks: Tensor,
     embeddings: list[Embedding],
     settings: Refinement,
+    together: int,
 ) -> dict[str, Any]:
+    labels = problem.labels.expand(masks.shape)
     with torch.no_grad():
-        phi = margins(problem.logits(theta, canaries), problem.labels.expand(masks.shape))
+        groups = [slice(start, start + together) for start in range(0, len(masks), together)]
+        some = [{name: p[group] for name, p in theta.items()} for group in groups]
+        phi = torch.cat([margins(problem.logits(t, canaries), labels[g]) for t, g in zip(some, groups, strict=True)])
+        values = torch.cat([problem.outer_value(t, canaries, masks[g]) for t, g in zip(some, groups, strict=True)])
         pairs = (masks[:, :, None] * (1 - masks[:, None, :])) > 0
         ahead = (phi[:, :, None] > phi[:, None, :]).float() + 0.5 * (phi[:, :, None] == phi[:, None, :]).float()
         record: dict[str, Any] = {
-            "outer": float(problem.outer_value(theta, canaries, masks).mean()),
+            "outer": float(values.mean()),
             "auc": float(ahead[pairs].mean()),
             "mean_included": float((phi * masks).sum() / masks.sum()),
             "mean_excluded": float((phi * (1 - masks)).sum() / (1 - masks).sum()),
@@ -285,36 +267,4 @@ def _measure(
 
 
 def _identity(canaries: CanarySet, settings: Refinement, seed: int) -> str:
-    return json.dumps([canaries.sha256, canaries.data_fingerprint, dataclasses.asdict(settings), seed])
-
-
-def _save(
-    path: str | Path, outer: _Outer, log: list[dict[str, Any]], canaries: CanarySet, settings: Refinement, seed: int
-) -> None:
-    tensors = {name: getattr(outer, name).cpu().numpy() for name in ("canaries", "first", "second")}
-    metadata = {
-        "kind": "refinement",
-        "identity": _identity(canaries, settings, seed),
-        "log": json.dumps(log),
-        "moves": str(outer.moves),
-        "content_sha256": content_sha256(tensors),
-    }
-    write_bytes(path, pack(tensors, metadata))
-
-
-def _resume(
-    path: str | Path | None, canaries: CanarySet, settings: Refinement, seed: int, device: torch.device
-) -> tuple[_Outer, list[dict[str, Any]], int]:
-    start = torch.from_numpy(canaries.x.copy()).to(device)
-    if path is None or not Path(path).exists():
-        return _Outer(start, torch.zeros_like(start), torch.zeros_like(start)), [], 0
-    tensors, metadata = unpack(path, "refinement checkpoint")
-    if metadata.get("kind") != "refinement" or metadata.get("content_sha256") != content_sha256(tensors):
-        raise InputError(f"refinement checkpoint {str(path)!r} is damaged or something else: delete it to start again")
-    if metadata["identity"] != _identity(canaries, settings, seed):
-        raise InputError(
-            f"refinement checkpoint {str(path)!r} belongs to another start, seed or settings: name another file"
-        )
-    log = json.loads(metadata["log"])
-    state = {name: torch.from_numpy(tensors[name].copy()).to(device) for name in ("canaries", "first", "second")}
-    return _Outer(**state, moves=int(metadata["moves"])), log, len(log)
+    return json.dumps([canaries.sha256, canaries.data_fingerprint, settings.stated(), seed])

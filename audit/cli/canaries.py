@@ -55,6 +55,9 @@ def craft_command(
     regulariser_form: Annotated[str, typer.Option(help="ibis: unit, or raw as the paper writes it.")] = "unit",
     step_size: Annotated[float, typer.Option(help="ibis: first step, in units of the valid range.")] = 0.08,
     embedding: Annotated[str | None, typer.Option(help="ibis: the layer of the regulariser's embedding.")] = None,
+    canary_batch: Annotated[
+        int | None, typer.Option(help="ibis: canaries a replica looks at in a step, for large sets; left out: all.")
+    ] = None,
     round_8_bits: Annotated[bool, typer.Option(help="ibis: values that an 8-bit image can hold.")] = False,
     model: Model = "mlp",
     steps_per_epoch: StepsPerEpoch = None,
@@ -103,6 +106,7 @@ def craft_command(
             regulariser_form=regulariser_form,
             step_size=step_size,
             embedding=embedding,
+            canary_batch=canary_batch,
         )
         options = {"start": start, "round_8_bits": round_8_bits}
         if seed is not None:

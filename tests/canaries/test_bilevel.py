@@ -11,7 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from coalmine.canaries.bilevel import Bilevel, complementary_masks, directions, norm, stacked, weights, zeros_like
+from coalmine.audit.training.models import build_model
+from coalmine.canaries.bilevel import (
+    Bilevel,
+    balanced_draws,
+    complementary_masks,
+    directions,
+    norm,
+    stacked,
+    weights,
+    zeros_like,
+)
 from coalmine.foundation import InputError
 
 N, M, FEATURES, CLASSES, MU = 60, 6, 5, 3, 0.05
@@ -235,6 +245,83 @@ def test_minibatch_directions_are_right_on_average():
         error = (sample.mean(0) - getattr(full, part)["weight"].flatten()).abs()
         assert (error < 4.5 * sample.std(0) / 20).all()
         assert (sample.std(0) > 0).all()
+
+
+def at_random(outer, m=M, replicas=2):
+    """A problem with random θ and v for each replica."""
+    p, canaries, _ = problem(outer, m=m)
+    generator = torch.Generator().manual_seed(0)
+    theta, v = ({"weight": torch.randn(replicas, CLASSES, FEATURES, generator=generator).double()} for _ in range(2))
+    return p, theta, v, canaries, complementary_masks(replicas, m, generator).double(), generator
+
+
+@pytest.mark.parametrize("m", [6, 7])
+@pytest.mark.parametrize("outer", OUTERS)
+def test_the_mean_over_all_subsets_of_canaries_is_the_full_direction(outer, m):
+    p, theta, v, canaries, masks, _ = at_random(outer, m)
+    full = directions(p, theta, v, canaries, masks)
+    halves = [[i for i in range(m) if masks[0, i] == side] for side in (1, 0)]
+    subsets = [[*a, *b] for a in itertools.combinations(halves[0], 2) for b in itertools.combinations(halves[1], 2)]
+    assert len(subsets) == {6: 9, 7: 18}[m]
+    parts = [directions(p, theta, v, canaries, masks, drawn=torch.tensor([s, s])) for s in subsets]
+    assert max((part.canaries - full.canaries).abs().max() for part in parts) > 0.01
+    for name in ("theta", "v"):
+        mean = torch.stack([getattr(part, name)["weight"] for part in parts]).mean(0)
+        torch.testing.assert_close(mean, getattr(full, name)["weight"], rtol=0, atol=1e-12)
+    mean = torch.stack([part.canaries for part in parts]).mean(0)
+    torch.testing.assert_close(mean, full.canaries, rtol=0, atol=1e-12)
+    # the explicit term alone too, so that neither term leans on the other
+    explicit = [
+        directions(p, theta, zeros_like(theta), canaries, masks, drawn=torch.tensor([s, s])).canaries for s in subsets
+    ]
+    expected = directions(p, theta, zeros_like(theta), canaries, masks).canaries
+    torch.testing.assert_close(torch.stack(explicit).mean(0), expected, rtol=0, atol=1e-12)
+
+
+def test_random_subsets_of_canaries_are_right_on_average():
+    p, theta, v, canaries, masks, generator = at_random("ranking", m=20, replicas=4)
+    full = directions(p, theta, v, canaries, masks)
+    draws = [directions(p, theta, v, canaries, masks, drawn=balanced_draws(masks, 6, generator)) for _ in range(400)]
+    for part in ("theta", "v", "canaries"):
+        values = [getattr(draw, part) for draw in draws]
+        sample = torch.stack([(d if part == "canaries" else d["weight"]).flatten() for d in values])
+        expected = getattr(full, part) if part == "canaries" else getattr(full, part)["weight"]
+        assert (sample.std(0) > 0).all()
+        assert ((sample.mean(0) - expected.flatten()).abs() < 4 * sample.std(0) / 20).all()
+
+
+def test_draws_take_half_included_half_excluded_and_none_twice():
+    generator = torch.Generator().manual_seed(0)
+    masks = complementary_masks(4, 9, generator)
+    drawn = balanced_draws(masks, 8, generator)
+    assert (masks.gather(1, drawn).sum(1) == 4).all()
+    assert all(len(set(row)) == 8 for row in drawn.tolist())
+    assert (drawn[0] == drawn[1]).all() and (drawn[2] == drawn[3]).all() and (drawn[0] != drawn[2]).any()
+    for count in (0, 3, 10):
+        with pytest.raises(InputError, match="canary_batch must be even, at least 2 and at most 8"):
+            balanced_draws(masks, count, generator)
+
+
+@pytest.mark.parametrize("subset", [True, False])
+def test_convolutional_replicas_one_by_one_are_replicas_together(subset):
+    models = [build_model("cnn", (1, 8, 8), 3, k).double() for k in range(4)]
+    generator = torch.Generator().manual_seed(0)
+    x, c = (torch.rand(n, 1, 8, 8, generator=generator).double() for n in (20, 6))
+    p = Bilevel(models[0], x, torch.arange(20) % 3, torch.arange(6) % 3)
+    masks, theta = complementary_masks(4, 6, generator).double(), stacked(models)
+    v = {name: torch.randn(q.shape, generator=generator).double() for name, q in theta.items()}
+    rows = torch.randint(20, (4, 5), generator=generator)
+    drawn = balanced_draws(masks, 4, generator) if subset else None
+    alone, two, all_four, chosen = (
+        directions(p, theta, v, c, masks, rows, 0.1, drawn, together) for together in (1, 2, 4, None)
+    )
+    for other in (two, all_four):
+        torch.testing.assert_close(alone.canaries, other.canaries)
+        torch.testing.assert_close(alone.residual, other.residual)
+        for name in theta:
+            torch.testing.assert_close(alone.theta[name], other.theta[name])
+            torch.testing.assert_close(alone.v[name], other.v[name])
+    torch.testing.assert_close(chosen.canaries, alone.canaries, rtol=0, atol=0)  # on the CPU: one by one by itself
 
 
 @pytest.mark.parametrize("convolution", [True, False])

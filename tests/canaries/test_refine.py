@@ -1,6 +1,8 @@
 """Refinement: the regulariser, the loop, resuming; canaries get easier to tell apart on models they never saw."""
 
+import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from torch import nn
 from coalmine.canaries.bilevel import Bilevel, complementary_masks, stacked
 from coalmine.canaries.metagradient import InnerTraining, differentiate, metagradient
 from coalmine.canaries.noise import noise
+from coalmine.canaries.outer import Outer
 from coalmine.canaries.pool import Pool
 from coalmine.canaries.random_rows import random_rows
-from coalmine.canaries.refine import Refinement, refine
+from coalmine.canaries.refine import Refinement, orthogonal_pull, refine
 from coalmine.canaries.regulariser import Embedding, mean_squared_cosine, orthogonality
 from coalmine.canaries.rounding import round_to_8_bits
 from coalmine.foundation import InputError
@@ -89,9 +92,10 @@ def test_the_embedding_is_the_input_of_the_last_linear_layer_or_what_the_user_na
 # the loop
 
 
-def test_an_interrupted_refinement_resumes_to_the_same_bits(tmp_path):
+@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, canary_batch=4)], ids=["all canaries", "a batch"])
+def test_an_interrupted_refinement_resumes_to_the_same_bits(tmp_path, settings):
     start = random_rows(pool(), 8, 0)
-    whole, log = refine(start, pool(), train_many, SMALL, seed=1)
+    whole, log = refine(start, pool(), train_many, settings, seed=1)
 
     class Stop(Exception):
         pass
@@ -101,16 +105,16 @@ def test_an_interrupted_refinement_resumes_to_the_same_bits(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        refine(start, pool(), train_many, SMALL, 1, checkpoint=tmp_path / "c", on_restart=interrupt)
-    resumed, again = refine(start, pool(), train_many, SMALL, 1, checkpoint=tmp_path / "c")
+        refine(start, pool(), train_many, settings, 1, checkpoint=tmp_path / "c", on_restart=interrupt)
+    resumed, again = refine(start, pool(), train_many, settings, 1, checkpoint=tmp_path / "c")
     assert resumed.sha256 == whole.sha256 and again == log
-    finished, _ = refine(start, pool(), train_many, SMALL, 1, checkpoint=tmp_path / "c")
+    finished, _ = refine(start, pool(), train_many, settings, 1, checkpoint=tmp_path / "c")
     assert finished.sha256 == whole.sha256
     with pytest.raises(InputError, match="another start, seed or settings"):
-        refine(start, pool(), train_many, SMALL, 2, checkpoint=tmp_path / "c")
+        refine(start, pool(), train_many, settings, 2, checkpoint=tmp_path / "c")
     (tmp_path / "c").write_bytes(start.to_bytes())
     with pytest.raises(InputError, match="damaged or something else"):
-        refine(start, pool(), train_many, SMALL, 1, checkpoint=tmp_path / "c")
+        refine(start, pool(), train_many, settings, 1, checkpoint=tmp_path / "c")
 
 
 def test_inputs_move_within_the_range_and_nothing_else_does():
@@ -123,6 +127,62 @@ def test_inputs_move_within_the_range_and_nothing_else_does():
     assert refined.parameters["start"] == "random" and refined.parameters["refinement"]["restarts"] == 3
     assert [record["restart"] for record in log] == [0, 1, 2]
     json.dumps(log, allow_nan=False)
+
+
+def test_only_canaries_that_were_drawn_move():
+    start = random_rows(pool(), 8, 0)
+    once = Refinement(replicas=2, restarts=1, steps=3, warmup=2, batch=16, canary_batch=4)
+    refined, _ = refine(start, pool(), train_many, once, 1)
+    assert (refined.x != start.x).any(axis=1).sum() == 4
+    often = replace(once, restarts=6, steps=4)
+    assert (refine(start, pool(), train_many, often, 1)[0].x != start.x).any(axis=1).all()
+
+
+def test_a_batch_of_all_canaries_is_no_batch_and_is_not_recorded_where_there_is_none():
+    start = random_rows(pool(), 9, 0)
+    plain, _ = refine(start, pool(), train_many, SMALL, 1)
+    all_of_them, _ = refine(start, pool(), train_many, replace(SMALL, canary_batch=10), 1)
+    assert plain.sha256 == all_of_them.sha256
+    assert "canary_batch" not in plain.parameters["refinement"]
+    assert all_of_them.parameters["refinement"]["canary_batch"] == 10
+
+
+def test_replicas_together_or_one_by_one_give_the_same_set_up_to_rounding():
+    start = random_rows(pool(), 8, 0)
+    for settings in (SMALL, replace(SMALL, canary_batch=4)):
+        one, log = refine(start, pool(), train_many, settings, 1, together=1)
+        four, other = refine(start, pool(), train_many, settings, 1, together=4)
+        np.testing.assert_allclose(one.x, four.x, atol=1e-4)
+        assert log[0]["outer"] == pytest.approx(other[0]["outer"], rel=1e-5)
+        assert log[0]["auc"] == other[0]["auc"]
+
+
+def test_every_canary_has_an_adam_of_its_own():
+    stream = torch.Generator().manual_seed(0)
+    start, low, high = torch.rand(5, 3, generator=stream).double(), torch.tensor(-9.0), torch.tensor(9.0)
+    outer = Outer.starting(start.clone())
+    alone = [row.clone().requires_grad_() for row in start]
+    adams = [torch.optim.Adam([row], lr=0.05, betas=(0.9, 0.99), eps=1e-12) for row in alone]
+    for step in range(30):
+        direction = torch.randn(5, 3, generator=stream).double()
+        chosen = torch.randperm(5, generator=stream)[: 1 + step % 3]
+        outer.move(direction, torch.tensor(0.05, dtype=torch.float64), low, high, chosen)
+        for k in chosen.tolist():
+            alone[k].grad = direction[k].clone()
+            adams[k].step()
+    torch.testing.assert_close(outer.canaries, torch.stack(alone).detach(), rtol=0, atol=1e-12)
+    assert outer.moves == 30 and outer.counts.sum() == 60 and outer.counts.min() > 0
+
+
+@pytest.mark.parametrize("form", ["unit", "raw"])
+def test_the_regulariser_of_a_batch_is_right_on_average(form):
+    model, canaries = build(0).double(), torch.rand(6, 6, generator=torch.Generator().manual_seed(0)).double()
+    settings = Refinement(regulariser=2.0, regulariser_form=form)
+    embeddings = [Embedding(model)]
+    full = orthogonal_pull(canaries, None, embeddings, settings)
+    subsets = [torch.tensor(s) for s in itertools.combinations(range(6), 3)]
+    parts = torch.stack([orthogonal_pull(canaries, s, embeddings, settings) for s in subsets])
+    torch.testing.assert_close(2 * parts.mean(0), full)  # a canary is in half of the subsets, and rests in the others
 
 
 def test_the_implicit_term_changes_the_outcome():
@@ -149,9 +209,13 @@ def test_sources_never_reach_the_models_and_each_replica_gets_its_half():
     assert len({seed for _, _, seeds in seen for seed in seeds}) == 12  # no model is trained twice
 
 
-def test_refined_canaries_are_easier_to_tell_apart_by_fresh_models():
+@pytest.mark.parametrize("canary_batch", [None, 8])
+def test_refined_canaries_are_easier_to_tell_apart_by_fresh_models(canary_batch):
     start = noise(pool(), 20, 0)
-    settings = Refinement(replicas=4, restarts=8, steps=8, warmup=2, batch=32, step_size=0.08, learning_rate=0.1)
+    settings = Refinement(
+        replicas=4, restarts=8, steps=8, warmup=2, batch=32, step_size=0.08, learning_rate=0.1,
+        canary_batch=canary_batch,
+    )  # fmt: skip
     refined, _ = refine(start, pool(), train_many, settings, seed=1)
     assert fresh_auc(refined) > fresh_auc(start) + 0.1
 
@@ -199,6 +263,9 @@ def test_a_bank_of_models_without_canaries_can_take_the_place_of_retraining():
     ("changes", "says"),
     [
         ({"replicas": 3}, "pairs"),
+        ({"canary_batch": 5}, "canary_batch must be an even number"),
+        ({"canary_batch": 0}, "canary_batch"),
+        ({"canary_batch": 8.0}, "canary_batch"),
         ({"restarts": 0}, "restarts"),
         ({"warmup": 4, "steps": 4}, "warmup"),
         ({"step_size": 0.0}, "step_size"),

@@ -34,6 +34,15 @@ class Batch:
     mask: np.ndarray
     moves: Moves | None
 
+    def of_model(self, k: int) -> Batch:
+        """The batch of model k alone, without padding, which stands at the end of a row."""
+        real = slice(int(self.mask[k].sum()))
+        moves = self.moves
+        if moves is not None:
+            drawn = (moves.mirrored, moves.down, moves.right)
+            moves = Moves(*(d.view(self.index.shape)[k, real] for d in drawn))
+        return Batch(self.x, self.y, self.index[k : k + 1, real], self.mask[k : k + 1, real], moves)
+
     def pieces(self, size: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """x (K, b, ...), y (K, b), mask (K, b) in pieces of at most `size` columns."""
         for start in range(0, self.index.shape[1], size):
@@ -88,29 +97,70 @@ def padded_batches(
 
 def gradient_sum(stack: Stack, batch: Batch, settings: TrainingSettings, epoch: int, step: int) -> Tensor:
     """(K, P): the sum over each model's batch of its (clipped) gradients."""
-    parameters = stack.parameters()
-    total = torch.zeros_like(stack.theta)
-    private = settings.clipping_norm is not None
-    parameter_count = stack.theta.shape[1]
-    if private:
-        size = max(16, GRADIENT_BYTES // (len(stack.seeds) * parameter_count * 4))
-    else:  # a batch-coupled model must see its batch whole
-        size = 2**62 if batch_normalisation(stack.template) else max(256, 16384 // len(stack.seeds))
-    with _dropout_randomness(stack, epoch, step):
-        for x, y, mask in batch.pieces(size, stack.theta.dtype):
-            if private:
-                total += _clipped_sum(stack, parameters, x, y, mask, float(settings.clipping_norm or 0), step)
-            else:
-                gradients = vmap(grad(_masked_loss, argnums=1), in_dims=(None, 0, 0, 0, 0, 0), randomness="different")(
-                    stack.template, parameters, stack.buffers, x, y, mask
-                )
-                total += torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
+    if faster_alone(stack, batch, settings):
+        models = range(len(stack.seeds))
+        total = torch.cat([_sum(stack.model(k), batch.of_model(k), settings, epoch, step) for k in models])
+    else:
+        total = _sum(stack, batch, settings, epoch, step)
     if not torch.isfinite(total.sum()):  # the sum is finite only if every entry is, and ten times cheaper to ask
         raise InputError(
             f"the gradients of step {step} are not finite: lower learning_rate ({settings.learning_rate:g}), "
             "or check the data and the model for overflow"
         )
     return total
+
+
+def faster_alone(stack: Stack, batch: Batch, settings: TrainingSettings) -> bool:
+    """Convolutions on the CPU: the step takes the models one after another, each exactly as in a stack of one.
+
+    vmap over the weights of a convolution makes it a grouped one, which the CPU runs slowly: a stack of 8 cnn-137k on
+    3 x 32 x 32 takes twice the time of one model at a time by ordinary autograd (tests/benchmarks/attacks_cost.py).
+    Under DP-SGD the convolutions are grouped by examples anyway; taking models singly saves time only where the
+    gradients of the stack's batch do not fit into one piece.
+    """
+    if stack.theta.device.type != "cpu" or not _has_convolution(stack.template):
+        return False
+    return settings.clipping_norm is None or _examples_at_once(stack) < batch.index.shape[1]
+
+
+def _has_convolution(template: nn.Module) -> bool:
+    return any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
+
+
+def _examples_at_once(stack: Stack) -> int:
+    return max(16, GRADIENT_BYTES // (stack.theta.numel() * 4))
+
+
+def _sum(stack: Stack, batch: Batch, settings: TrainingSettings, epoch: int, step: int) -> Tensor:
+    parameters = stack.parameters()
+    total = torch.zeros_like(stack.theta)
+    private = settings.clipping_norm is not None
+    alone = faster_alone(stack, batch, settings)
+    if private:
+        size = _examples_at_once(stack)
+    else:  # a batch-coupled model must see its batch whole
+        size = 2**62 if batch_normalisation(stack.template) else max(256, 16384 // len(stack.seeds))
+    with _dropout_randomness(stack, epoch, step):
+        for x, y, mask in batch.pieces(size, stack.theta.dtype):
+            if private:
+                total += _clipped_sum(stack, parameters, x, y, mask, float(settings.clipping_norm or 0), step)
+            elif alone:
+                total += _autograd_sum(stack, parameters, x, y)
+            else:
+                gradients = vmap(grad(_masked_loss, argnums=1), in_dims=(None, 0, 0, 0, 0, 0), randomness="different")(
+                    stack.template, parameters, stack.buffers, x, y, mask
+                )
+                total += torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
+    return total
+
+
+def _autograd_sum(stack: Stack, parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """(1, P) of a stack of one, without padding: one ordinary backward pass."""
+    weights = {name: p[0].detach().requires_grad_() for name, p in parameters.items()}
+    buffers = {name: b[0] for name, b in stack.buffers.items()}  # views: what the forward pass updates stays updated
+    loss = classification_loss(functional_call(stack.template, (weights, buffers), (x[0],)), y[0]).sum()
+    gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
+    return torch.cat([g.flatten() for g in gradients])[None]
 
 
 def _clipped_sum(

@@ -33,6 +33,12 @@ class Stack:
             start += parameter.numel()
         return views
 
+    def model(self, k: int) -> Stack:
+        """Model k as a stack of one that shares its tensors with this one."""
+        one = slice(k, k + 1)
+        buffers = {name: buffer[one] for name, buffer in self.buffers.items()}
+        return Stack(self.template, self.theta[one], self.velocity[one], buffers, self.seeds[one], self.epochs_done)
+
     def modules(self) -> list[nn.Module]:
         """The K models as ordinary modules in eval mode, copies that share nothing with the stack."""
         trained = self.parameters()

@@ -8,9 +8,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import nn
 
+from coalmine.audit.training import gradients
 from coalmine.audit.training.augmentation import Moves, draw_moves, flip_shift
 from coalmine.audit.training.engine import classification_loss, initial_stack, train_epochs, train_many
 from coalmine.audit.training.samplers import epoch_batches
+from coalmine.audit.training.sequential import train_sequentially
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.foundation import InputError, torch_stream
 
@@ -193,6 +195,82 @@ def test_augmentation_of_a_model_does_not_depend_on_the_models_stacked_with_it(c
     for k in range(3):
         torch.testing.assert_close(flat(stacked[k]), flat(alone[k]), rtol=1e-4, atol=1e-5)
         assert not torch.allclose(flat(stacked[k]), flat(plain[k]), rtol=1e-3)
+
+
+def convolutional(*more: nn.Module):
+    def build_it(seed: int) -> nn.Module:
+        model = image_model(seed)
+        return nn.Sequential(model[0], *more, *model[1:])
+
+    return build_it
+
+
+def pictures() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(4)
+    return (
+        rng.random((RECORDS, 1, 8, 8), dtype=np.float32),
+        rng.integers(0, CLASSES, RECORDS),
+        rng.random((3, 60)) < 0.5,
+    )
+
+
+@pytest.mark.parametrize("sampler", ["random_allocation", "poisson", "full_batch"])
+@pytest.mark.parametrize("change", [{"momentum": 0.9}, {"augmentation": "flip_shift"}])
+def test_convolutions_on_the_cpu_are_trained_one_model_after_another(sampler, change):
+    """By ordinary autograd: bit for bit the same in any stack, and the sequential loop up to rounding."""
+    x, y, membership = pictures()
+    membership[1] = False  # a model without members takes its empty steps
+    told = tell(clipping_norm=None, noise_multiplier=0.0, sampler=sampler, **change)
+    stacked = train_many(image_model, x, y, membership, [7, 8, 9], told, chunk=3)
+    alone = train_many(image_model, x, y, membership, [7, 8, 9], told, chunk=1)
+    plain = train_sequentially(image_model, x, y, membership, [7, 8, 9], told)
+    for a, b, c in zip(stacked, alone, plain, strict=True):
+        assert torch.equal(flat(a), flat(b))
+        torch.testing.assert_close(flat(a), flat(c), rtol=1e-4, atol=1e-5)
+    assert torch.equal(flat(stacked[1]), flat(image_model(8)))
+
+
+def test_convolutions_keep_dropout_batch_statistics_and_frozen_or_idle_parameters():
+    x, y, membership = pictures()
+    told = tell(clipping_norm=None, noise_multiplier=0.0)
+    with_dropout = convolutional(nn.Dropout(0.5))
+    state = torch.get_rng_state()
+    stacked = train_many(with_dropout, x, y, membership, [7, 8, 9], told, chunk=3)
+    alone = train_many(with_dropout, x, y, membership, [7, 8, 9], told, chunk=1)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(flat(a), flat(b)) for a, b in zip(stacked, alone, strict=True))
+
+    normalised = train_many(convolutional(nn.BatchNorm2d(3)), x, y, membership, [7, 8, 9], told)
+    assert all(m[1].num_batches_tracked == 15 and m[1].running_mean.abs().min() > 0 for m in normalised)
+
+    class Idle(nn.Module):
+        def __init__(self, seed: int) -> None:
+            super().__init__()
+            self.used, self.idle = image_model(seed), nn.Parameter(torch.ones(2))
+            self.used[0].bias.requires_grad_(False)
+
+        def forward(self, x):
+            return self.used(x)
+
+    idle = train_many(Idle, x, y, membership, [7, 8, 9], told)[0]
+    assert torch.equal(idle.idle, torch.ones(2)) and torch.equal(idle.used[0].bias, image_model(7)[0].bias)
+    assert not torch.equal(idle.used[0].weight, image_model(7)[0].weight)
+
+
+def test_private_convolutions_are_stacked_while_their_gradients_fit_into_one_piece(monkeypatch):
+    x, y, membership = pictures()
+    stacked = train_many(image_model, x, y, membership, [7, 8, 9], tell(), chunk=3)
+    stack = initial_stack(image_model, [7, 8, 9])
+    wide = gradients.Batch(torch.tensor(x), torch.tensor(y), np.zeros((3, 40), int), np.ones((3, 40), bool), None)
+    assert not gradients.faster_alone(stack, wide, tell())
+    monkeypatch.setattr(gradients, "GRADIENT_BYTES", 1)  # 16 examples at a time
+    assert gradients.faster_alone(stack, wide, tell())
+    assert not gradients.faster_alone(
+        initial_stack(lambda s: nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), [1]), wide, tell()
+    )
+    alone = train_many(image_model, x, y, membership, [7, 8, 9], tell(sampler="random_allocation"), chunk=3)
+    for a, b in zip(stacked, alone, strict=True):
+        torch.testing.assert_close(flat(a), flat(b), rtol=1e-4, atol=1e-5)
 
 
 def test_flip_shift_moves_whole_images_and_stays_inside_its_reach():

@@ -24,8 +24,18 @@ PLAIN: dict[str, Callable[[Pool, int, int], CanarySet]] = {
     "binary_noise": binary_noise,
     "blank": blank,
 }
-WITH_MODELS = ("highest_loss", "highest_self_influence", "greedy", "clipbkd", "canife", "metagradient", "ibis")
+WITH_MODELS = (
+    "highest_loss",
+    "highest_self_influence",
+    "greedy",
+    "clipbkd",
+    "canife",
+    "metagradient",
+    "clipped_influence",
+    "ibis",
+)
 METHODS = (*PLAIN, *WITH_MODELS)
+MOVED = ("ibis", "clipped_influence")  # methods that move the inputs of a start
 FROM_ROWS = ("random", "mislabelled", "highest_loss", "highest_self_influence", "greedy")
 
 
@@ -49,7 +59,8 @@ def craft(
 
     x (n, …) float, y (n,) labels 0 … classes − 1; value_range as in CanarySet; allowed (n,) bool restricts the rows
     that may become canaries. train_many trains base models and replicas by the recipe that will be audited; methods
-    of WITH_MODELS need it. start and refinement belong to "ibis"; options go to the method.
+    of WITH_MODELS need it. start belongs to the methods of MOVED, refinement to "ibis"; options go to the method, as
+    clipping_norm to "clipped_influence".
 
     The same arguments give the same set. Crafting draws from its own random streams and never sees coins, audited
     models or their noise. Errors: InputError for an unknown method, count below 1, fewer allowed rows than canaries,
@@ -65,7 +76,7 @@ def craft(
     if train_many is None:
         raise InputError(f"method {method!r} looks through trained models: give train_many, the recipe to be audited")
     rows = len(pool.candidates())
-    if count > rows and (start if method == "ibis" else method) in FROM_ROWS:  # told before any model is trained
+    if count > rows and (start if method in MOVED else method) in FROM_ROWS:  # told before any model is trained
         raise InputError(f"count is {count}, the pool has {rows} rows to choose from: ask for fewer")
     return _with_models(method, pool, int(count), seed, train_many, start, refinement, options)
 
@@ -80,16 +91,24 @@ def _with_models(
     refinement: Refinement | None,
     options: dict[str, Any],
 ) -> CanarySet:
-    if method == "ibis":
-        from .ibis import ibis
-
-        if start not in METHODS or start in ("ibis", "metagradient", "canife"):
-            raise InputError(f"start {start!r} is no set that refinement can begin with: use binary_noise or greedy")
+    if method in MOVED:
+        if start not in METHODS or start in (*MOVED, "metagradient", "canife"):
+            raise InputError(f"start {start!r} is no set that {method} can begin with: use binary_noise or greedy")
+        if method == "clipped_influence" and options.get("clipping_norm") is None:
+            raise InputError(
+                "method 'clipped_influence' moves clipped gradients: give clipping_norm, that of the audited recipe"
+            )
         if start in PLAIN:
             begin = PLAIN[start](pool, count, seed)
         else:
             begin = _with_models(start, pool, count, seed, train_many, "", None, {})
-        return ibis(pool, seed, train_many, begin, refinement, **options)[0]
+        if method == "ibis":
+            from .ibis import ibis
+
+            return ibis(pool, seed, train_many, begin, refinement, **options)[0]
+        from .clipped_influence import clipped_influence
+
+        return clipped_influence(pool, begin, seed, train_many, **options)
     if method == "metagradient":
         from .metagradient import metagradient
 

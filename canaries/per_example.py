@@ -64,6 +64,23 @@ def per_example_gradients(
         model.train(mode)
 
 
+def gradient_function(model: nn.Module, loss: Loss = classification_loss) -> Callable[[Tensor, Tensor], Tensor]:
+    """(x (n, …), y (n,)) -> (n, P) per-example gradients at this model, differentiable in x; all rows in one block.
+    Puts the model in eval mode. Errors: InputError for BatchNorm."""
+    parameters = trained_parameters(model)
+    frozen = dict(model.named_buffers()) | {n: p.detach() for n, p in model.named_parameters() if n not in parameters}
+    model.eval()
+
+    def one(theta: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
+        return loss(functional_call(model, theta | frozen, (row[None],)), label[None]).sum()
+
+    def gradients(x: Tensor, y: Tensor) -> Tensor:
+        each = vmap(grad(one), in_dims=(None, 0, 0))(parameters, x, y)
+        return torch.cat([each[name].flatten(1) for name in parameters], dim=1)
+
+    return gradients
+
+
 def refuse_non_finite(block: Tensor, first_row: int = 0) -> None:
     finite = torch.isfinite(block.sum(dim=1))  # one NaN or infinity makes its row's sum so
     if not finite.all():

@@ -42,14 +42,16 @@ def craft_command(
         str,
         typer.Option(
             help="random, mislabelled, noise, binary_noise, blank; through trained models: highest_loss, "
-            "highest_self_influence, greedy, clipbkd, canife, metagradient, ibis."
+            "highest_self_influence, greedy, clipbkd, canife, metagradient, ibis; for DP-SGD: clipped_influence."
         ),
     ] = "binary_noise",
     count: Annotated[int, typer.Option(help="How many canaries.")] = 200,
     out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="Where to write the set.")] = Path(
         "canaries.safetensors"
     ),
-    start: Annotated[str, typer.Option(help="ibis: the set that refinement begins with.")] = "binary_noise",
+    start: Annotated[
+        str, typer.Option(help="ibis, clipped_influence: the set whose inputs are moved.")
+    ] = "binary_noise",
     restarts: Annotated[int, typer.Option(help="ibis: how often the replicas are trained afresh.")] = 12,
     regulariser: Annotated[float, typer.Option(help="ibis: λ of the embeddings' mean squared cosine.")] = 0.0,
     regulariser_form: Annotated[str, typer.Option(help="ibis: unit, or raw as the paper writes it.")] = "unit",
@@ -92,11 +94,16 @@ def craft_command(
         raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
     source = load_data(data)
     used_seed = fresh_seed() if seed is None else seed
-    trainer, refinement, options = None, None, {}
+    trainer, refinement, steps = None, None, 1
+    options: dict[str, Any] = {}
     if method not in PLAIN:
         trainer = _trainer(
             source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
         )
+    if method == "clipped_influence":
+        from ...canaries.clipped_influence import ClippedInfluence
+
+        options, steps = {"start": start}, ClippedInfluence().steps
     if method == "ibis":
         from ...canaries.refine import Refinement
 
@@ -108,10 +115,12 @@ def craft_command(
             embedding=embedding,
             canary_batch=canary_batch,
         )
-        options = {"start": start, "round_8_bits": round_8_bits}
+        options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts
         if seed is not None:
             options["checkpoint"] = out.with_name(out.name + ".progress")
-    with stepper(restarts if method == "ibis" else 1, f"crafting {method}", quiet) as advance:
+    with stepper(steps, f"crafting {method}", quiet) as advance:
+        if method == "clipped_influence":
+            options["on_step"] = lambda _: advance()
         if method == "ibis":
             options["on_restart"] = lambda record: (advance(), log.append(record))
         log: list[dict[str, Any]] = []

@@ -7,6 +7,7 @@ from torch import nn
 
 from coalmine.canaries import CanarySet, craft
 from coalmine.canaries.base_models import mean_loss
+from coalmine.canaries.clipped_influence import ClippedInfluence
 from coalmine.canaries.crafting import WITH_MODELS
 from coalmine.canaries.diagnosis import diagnose, effective_rank
 from coalmine.canaries.metagradient import InnerTraining
@@ -45,6 +46,9 @@ def make(method, count=8, **options):
         options |= {"refinement": Refinement(replicas=2, restarts=1, steps=2, warmup=1), "start": "greedy"}
     if method == "canife":
         options |= {"steps": 5}
+    if method == "clipped_influence":
+        settings = ClippedInfluence(models=2, steps=3, fisher_rows=10)
+        options |= {"clipping_norm": 1.0, "settings": settings, "start": "greedy"}
     options |= {"data_fingerprint": "f", "train_many": train_many, "allowed": np.arange(40) < 20}
     return craft(method, X, Y, 3, (0, 1), count, 3, **options)
 
@@ -128,7 +132,7 @@ def test_refinement_can_begin_with_any_set_but_not_with_itself():
         settings = Refinement(replicas=2, restarts=1, steps=2, warmup=1)
         canaries = craft("ibis", X, Y, 3, (0, 1), 4, 0, train_many=train_many, start=start, refinement=settings)
         assert canaries.method == "ibis" and canaries.parameters["start"] == start
-    with pytest.raises(InputError, match="no set that refinement can begin with"):
+    with pytest.raises(InputError, match="no set that ibis can begin with"):
         craft("ibis", X, Y, 3, (0, 1), 4, 0, train_many=train_many, start="ibis")
 
 

@@ -84,7 +84,8 @@ def influence(
 
     damping     δ as a multiple of trace(H)/N, N the number of rows of data
     projection  k of "projected"; keep it well below the number of rows, or self influence is flattened
-    memory      bytes for a block of gradients; the result does not depend on it
+    memory      bytes for a block of gradients; four times as much for the projection, which is made again for every
+                block where it needs more. The result does not depend on it
 
     Errors: InputError for an unknown method, BatchNorm, non-finite gradients or influence, too many rows for a dense
     method.
@@ -169,7 +170,8 @@ def _projected(
     width = sum(p.numel() for p in trained_parameters(model).values())
     if k < 1 or k > width:
         raise InputError(f"projection must lie in 1…{width}, the number of parameters, got {k}")
-    matrix = Projection(width, k, seed, f"craft/projection/{which}", rows[0].device)
+    stream = f"craft/projection/{which}"
+    matrix = Projection(width, k, seed, stream, rows[0].device, keep=4 * memory)
     c = matrix.apply(per_example_gradients(model, *rows, loss, memory), len(rows[0]))
     labels = sampled_labels(model, inputs, seed, f"craft/fisher/{which}")
     f = matrix.apply(per_example_gradients(model, inputs, labels, loss, memory), len(inputs)).double()

@@ -175,6 +175,13 @@ def test_projected_influence_with_every_dimension_ranks_like_the_exact_one():
     assert spearmanr(exact, projected).statistic > 0.8
 
 
+def test_projected_influence_does_not_depend_on_memory():
+    model, (x, y) = make("convolutions"), data(10)
+    rows = (x.numpy(), y.numpy())
+    little, much = (influence([model], rows, method="projected", projection=8, memory=m) for m in (1, 2**28))
+    np.testing.assert_allclose(little.factors[0], much.factors[0], rtol=1e-3, atol=1e-5)
+
+
 def test_self_influence_from_factors_never_makes_the_square_matrix():
     import tracemalloc
 

@@ -5,9 +5,9 @@ offline             one-sided, the paper's: mean over views of z = (phi_t - loca
 offline_neglogsf    one-sided: mean over views of -log P[Z > phi_t]; ranks as `offline` with one normal view
 offline_two_sided   what the 2021 code calls offline: mean over views of -log p(phi_t; OUT); weak, kept by name
 
-The densities are those of `spread.predictive`: normal, or Student t for variance "shrunk", there with the IN centre of
-`centre.regressed`. Every example uses all of
-its own shadow models: counts may differ. With unequal variances the ratio is quadratic in phi, so that a target far
+The densities are those of `spread.predictive`: normal, or Student t for variance "shrunk"; online, "shrunk" takes those
+of `joint`, in which both centres are estimated at once. Every example uses all of its own shadow models: counts may
+differ. With unequal variances the ratio is quadratic in phi, so that a target far
 BELOW both sides can look like a member; the shrunk variant, ours, never lets such a target pass the score of the lower
 of the two locations. The textbook variants are left as published.
 """
@@ -21,7 +21,7 @@ import numpy as np
 from .. import __version__
 from ..foundation import InputError
 from .carlini2021 import lira_carlini2021
-from .centre import regressed
+from .joint import JointPredictive, joint
 from .moments import Moments, checked_shadows, side_moments
 from .result import (
     MISSING_VALUES,
@@ -50,7 +50,7 @@ def lira(
     """LiRA scores (n,). shadow_phi (S, n, views) or (S, n); keep (S, n) bool, who trained whom; target_phi (n, views).
 
     mode: see the module. variance: per_example, pooled, shrunk or fixed_raw (`spread`). centre: mean, median or
-    regressed (`centre`: the IN centre drawn towards the line on the OUT centre; for online and shrunk, its default).
+    joint (`joint`: both centres by empirical Bayes; for online and shrunk, its default; the mean below 30 examples).
     variant "carlini2021" reproduces the published code with its faults (`carlini2021`); centre does not apply to it.
     Status: an example without a value on a needed side has no score (too_few_in, too_few_out); with a single value,
     constant values (zero_variance) or values left out (missing_values) it has one and is flagged.
@@ -65,33 +65,25 @@ def lira(
     values, mask, target = checked_shadows(shadow_phi, keep, target_phi)
     online = mode == "online"
     if centre is None:
-        centre = "regressed" if online and variance == "shrunk" else "mean"
-    if centre == "regressed" and not (online and variance == "shrunk"):
-        raise InputError("centre regressed goes with mode online and variance shrunk: use mean or median")
-    of_side = "mean" if centre == "regressed" else centre
+        centre = "joint" if online and variance == "shrunk" else "mean"
+    if centre == "joint" and not (online and variance == "shrunk"):
+        raise InputError("centre joint goes with mode online and variance shrunk: use mean or median")
+    of_side = "mean" if centre == "joint" else centre
     outside = side_moments(values, ~mask, of_side)
     inside = side_moments(values, mask, of_side) if online else None
     status, defined = _status(outside, inside, target)
 
-    out = _side(outside, status, variance, "out")
-    fitted: dict[str, Any] = {"out": out.fitted}
     with np.errstate(invalid="ignore", over="ignore"):
-        if inside is not None:
-            within = _side(inside, status, variance, "in")
-            if centre == "regressed":
-                within = regressed(inside, outside, within, out, status == "ok")
-            fitted["in"] = within.fitted
+        if inside is None:
+            out = _side(outside, status, variance, "out")
+            per_view, fitted = _one_side(out, target, mode), {"out": out.fitted}
+        else:
+            within, out, fitted = _both_sides(inside, outside, status, variance, centre)
             per_view = within.log_density(target) - out.log_density(target)
             if variance == "shrunk":
                 lower = np.minimum(within.location, out.location)
                 ceiling = within.log_density(lower) - out.log_density(lower)
                 per_view = np.where(target < lower, np.minimum(per_view, ceiling), per_view)
-        elif mode == "offline":
-            per_view = out.standardised(target)
-        elif mode == "offline_neglogsf":
-            per_view = out.negative_log_survival(target)
-        else:
-            per_view = -out.log_density(target)
         scores = np.where(defined, per_view.mean(axis=1), np.nan)
 
     count_in, count_out = mask.sum(axis=0), (~mask).sum(axis=0)
@@ -127,6 +119,27 @@ def _status(outside: Moments, inside: Moments | None, target: np.ndarray) -> tup
     for side, _ in sides:
         mark(status, side.constant.any(axis=1), ZERO_VARIANCE)
     return status, defined
+
+
+def _both_sides(
+    inside: Moments, outside: Moments, status: np.ndarray, variance: str, centre: str
+) -> tuple[Predictive | JointPredictive, Predictive | JointPredictive, dict[str, Any]]:
+    """IN and OUT predictive and what was fitted."""
+    out, within = _side(outside, status, variance, "out"), _side(inside, status, variance, "in")
+    together = joint(inside, outside, status == "ok") if centre == "joint" else None
+    if together is None:
+        return within, out, {"in": within.fitted, "out": out.fitted}
+    joint_in, joint_out, centres = together
+    return joint_in, joint_out, {"in": joint_in.fitted, "out": joint_out.fitted, "centres": centres}
+
+
+def _one_side(out: Predictive, target: np.ndarray, mode: str) -> np.ndarray:
+    """(n, views): the offline scores."""
+    if mode == "offline":
+        return out.standardised(target)
+    if mode == "offline_neglogsf":
+        return out.negative_log_survival(target)
+    return -out.log_density(target)
 
 
 def _side(moments: Moments, status: np.ndarray, variance: str, name: str) -> Predictive:

@@ -119,11 +119,11 @@ def prior_variance(freedom: np.ndarray, squares: np.ndarray) -> tuple[float, flo
     excess = logs.var() - polygamma(1, half).mean()
     if excess <= 0:
         return np.inf, float(sums.sum() / d.sum())
-    nu = 2 * _inverse_trigamma(float(excess))
+    nu = 2 * inverse_trigamma(float(excess))
     return nu, float(np.exp(logs.mean() + digamma(nu / 2) - np.log(nu / 2)))
 
 
-def _inverse_trigamma(value: float) -> float:
+def inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value > 0: Newton on 1/trigamma, nearly linear (Smyth 2004, appendix)."""
     x = 0.5 + 1 / value
     for _ in range(50):

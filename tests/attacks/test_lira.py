@@ -8,11 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import digamma
 
 from coalmine.attacks import lira, lira_multivariate
 from coalmine.attacks.carlini2021 import lira_carlini2021, phi_carlini2021
+from coalmine.attacks.joint import fit_mixture
 from coalmine.attacks.moments import side_moments
 from coalmine.attacks.spread import prior_variance
+from coalmine.attacks.trend import fit_trend
+from coalmine.audit.estimators.roc import auc
 from coalmine.foundation import InputError
 
 REFERENCE_MODES = {"online": "online", "offline_z": "offline", "offline_neglogsf": "offline_neglogsf"}
@@ -268,38 +272,139 @@ def test_two_shadows_of_every_example_are_enough_and_fewer_are_named():
         lira(shadow, one_each, target)
 
 
-def few_shadow_design(n: int, shadows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """IN centre = 5 + 0.3 OUT centre + noise, spreads that differ between examples; the last model is the target."""
+# -- both centres at once --------------------------------------------------------------------------------------------
+
+
+def few_shadow_design(
+    n: int, shadows: int, seed: int, related: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """IN centre = 5 + 0.3 OUT centre + noise, or unrelated and far apart; spreads that differ between examples.
+
+    The last model is the target.
+    """
     random = np.random.default_rng(seed)
-    out = random.normal(2, 3, n)
-    inside = 5 + 0.3 * out + random.normal(0, 1, n)
+    out = random.normal(2, 3 if related else 30, n)
+    inside = 5 + 0.3 * out + random.normal(0, 1, n) if related else random.normal(8, 30, n)
     keep = random.random((shadows + 1, n)) < 0.5
     spread = 2 * np.sqrt(8 / random.chisquare(8, n))
     values = np.where(keep, inside, out) + spread * random.normal(size=keep.shape)
     return values[:-1, :, None], keep[:-1], values[-1, :, None], keep[-1]
 
 
-def test_the_regressed_centre_finds_the_line_and_helps_at_few_shadows():
-    from coalmine.audit.estimators.roc import auc
+@pytest.mark.parametrize("nu", [8.0, np.inf])
+def test_the_trend_of_the_prior_variance_is_recovered(nu):
+    random = np.random.default_rng(0)
+    centre, freedom = random.uniform(-5, 5, 20_000), random.integers(1, 7, 20_000)
 
+    def prior(x):
+        return np.exp(0.3 * np.sin(x / 1.5) + 0.1 * x)
+
+    scatter = 1.0 if nu == np.inf else nu / random.chisquare(nu, 20_000)
+    fitted = fit_trend(centre, freedom, prior(centre) * scatter * random.chisquare(freedom))
+    grid = np.linspace(-4, 4, 9)
+    np.testing.assert_allclose(fitted.variance(grid), prior(grid), rtol=0.06)
+    assert fitted.freedom > 50 if nu == np.inf else fitted.freedom == pytest.approx(nu, rel=0.1)
+    assert fitted.variance(np.array([-99.0])) == fitted.variance(centre.min(keepdims=True))  # no wild extrapolation
+
+
+def test_without_a_trend_the_prior_is_the_constant_one():
+    random = np.random.default_rng(1)
+    centre, freedom = random.normal(size=20_000), random.integers(1, 7, 20_000)
+    squares = 2.0 * 8 / random.chisquare(8, 20_000) * random.chisquare(freedom)
+    fitted = fit_trend(centre, freedom, squares)
+    assert fitted.freedom == pytest.approx(8, rel=0.15)
+    np.testing.assert_allclose(fitted.variance(np.linspace(-3, 3, 7)), 2.0, rtol=0.1)
+    same = fit_trend(np.zeros(500), np.full(500, 7), np.full(500, 21.0))  # nothing to regress on, no scatter
+    assert same.freedom == np.inf
+    assert same.variance(np.ones(1)) == pytest.approx(np.exp(np.log(3.0) - digamma(3.5) + np.log(3.5)))
+
+
+def test_the_mixture_of_centres_is_recovered_from_noisy_means():
+    random = np.random.default_rng(0)
+    mean = np.array([[2, -10], [6, 5], [10, 10]])
+    covariance = np.array([[[2, 0], [0, 16]], [[1, 1.5], [1.5, 4]], [[2, 1], [1, 2]]])
+    which = random.choice(3, 5000, p=[0.1, 0.6, 0.3])
+    centre = mean[which] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariance)[which], random.normal(size=(5000, 2)))
+    noise = random.uniform(0.5, 4, (5000, 2))
+    fitted = fit_mixture(centre + np.sqrt(noise) * random.normal(size=(5000, 2)), noise, 3)
+    order = np.argsort(fitted.mean[:, 1])
+    np.testing.assert_allclose(fitted.weight[order], [0.1, 0.6, 0.3], atol=0.03)
+    np.testing.assert_allclose(fitted.mean[order], mean, atol=0.8)
+    np.testing.assert_allclose(fitted.covariance[order][1:], covariance[1:], atol=0.6)
+    posterior = fitted.posterior(centre, np.full((5000, 2), 1e-9))[1]  # exact means are believed
+    np.testing.assert_allclose(posterior, np.repeat(centre[:, None], 3, axis=1), atol=1e-6)
+
+
+def test_one_component_is_the_bivariate_posterior():
+    random = np.random.default_rng(2)
+    observed, noise = random.normal(size=(300, 2)), random.uniform(0.2, 2, (300, 2))
+    fitted = fit_mixture(observed, noise, 1)
+    weight, centre, covariance = fitted.posterior(observed, noise)
+    prior = np.linalg.inv(fitted.covariance[0])
+    for j in range(0, 300, 50):
+        data = np.diag(1 / noise[j])
+        expected = np.linalg.inv(prior + data)
+        np.testing.assert_allclose(centre[j, 0], expected @ (prior @ fitted.mean[0] + data @ observed[j]))
+        np.testing.assert_allclose(covariance[j, 0], [expected[0, 0], expected[1, 1], expected[0, 1]])
+    assert (weight == 0).all()
+
+
+def test_the_joint_centre_helps_at_few_shadows():
     gains = []
-    for seed in range(6):
+    for seed in range(4):
         shadow, keep, target, member = few_shadow_design(4000, 8, seed)
         drawn, plain = lira(shadow, keep, target), lira(shadow, keep, target, centre="mean")
-        fitted = drawn.details["fitted"]["in"]
-        assert drawn.details["centre"] == "regressed" and 0.1 < fitted["centre_slope"] < 0.4
+        centres = drawn.details["fitted"]["centres"]
+        assert drawn.details["centre"] == "joint" and sum(centres["weights"]) == pytest.approx(1)
         gains.append(auc(drawn.scores, member) - auc(plain.scores, member))
-    assert np.mean(gains) > 0.005 and min(gains) > 0
-    shadow, keep, target, _ = few_shadow_design(500, 400, 0)  # with many shadows the example's own mean takes over
-    many, plain = lira(shadow, keep, target).scores, lira(shadow, keep, target, centre="mean").scores
-    assert np.corrcoef(many, plain)[0, 1] > 0.999
+    assert np.mean(gains) > 0.008 and min(gains) > 0
 
 
-def test_the_regressed_centre_needs_enough_examples():
+@pytest.mark.parametrize("n", [60, 2000])
+def test_the_joint_centre_loses_nothing_where_the_sides_and_examples_have_nothing_in_common(n):
+    losses = []
+    for seed in range(8):
+        shadow, keep, target, member = few_shadow_design(n, 8, seed, related=False)
+        drawn, plain = lira(shadow, keep, target).scores, lira(shadow, keep, target, centre="mean").scores
+        losses.append(auc(plain, member) - auc(drawn, member))
+    assert abs(np.mean(losses)) < 0.002
+
+
+def test_with_many_shadows_the_example_s_own_values_take_over():
+    apart = []
+    for shadows in (20, 100, 500):
+        shadow, keep, target, _ = few_shadow_design(300, shadows, 0)
+        drawn, plain = lira(shadow, keep, target).scores, lira(shadow, keep, target, centre="mean").scores
+        apart.append(np.abs(drawn - plain).mean())
+    assert apart[0] > 3 * apart[1] > 9 * apart[2]
+
+
+def test_examples_with_a_remark_are_scored_by_the_others_and_move_none_of_them():
+    shadow, keep, target, _ = few_shadow_design(400, 8, 0)
+    sound = lira(shadow, keep, target).status == "ok"
+    shadow, keep, target = shadow[:, sound], keep[:, sound], target[sound]
+    alone = lira(shadow, keep, target)
+    bad = shadow[:, :4].copy()
+    bad[0, 0] = np.nan
+    bad[:, 1] = 1e6  # constant on both sides, far away
+    also = keep[:, :4].copy()
+    also[:, 2] = [True] + [False] * 7
+    also[:, 3] = False
+    joined = lira(
+        np.concatenate([shadow, bad], axis=1),
+        np.concatenate([keep, also], axis=1),
+        np.concatenate([target, target[:4]]),
+    )
+    np.testing.assert_allclose(joined.scores[:-4], alone.scores, rtol=1e-9)
+    assert list(joined.status[-4:]) == ["missing_values", "zero_variance", "too_few_in", "too_few_in"]
+    assert np.isfinite(joined.scores[-4:-1]).all() and np.isnan(joined.scores[-1])
+
+
+def test_the_joint_centre_needs_enough_examples():
     shadow, keep, target, _ = few_shadow_design(25, 16, 0)
     np.testing.assert_array_equal(lira(shadow, keep, target).scores, lira(shadow, keep, target, centre="mean").scores)
-    with pytest.raises(InputError, match="regressed"):
-        lira(shadow, keep, target, "offline", centre="regressed")
+    with pytest.raises(InputError, match="joint"):
+        lira(shadow, keep, target, "offline", centre="joint")
 
 
 # -- moments, multivariate, input ------------------------------------------------------------------------------------

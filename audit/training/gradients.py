@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, log_softmax
 
 from ...foundation import InputError, numpy_stream
 from .augmentation import Moves, draw_moves, flip_shift, reach_of
 from .samplers import epoch_batches
 from .settings import TrainingSettings
-from .stack import Stack, batch_normalisation
+from .stack import Stack
 
 GRADIENT_BYTES = 64 * 2**20  # of per-example gradients in memory at a time
 
@@ -86,12 +86,10 @@ def padded_batches(
     drawn = [epoch_batches(settings.sampler, records, settings.steps_per_epoch, seed, epoch) for seed in seeds]
     for step in range(settings.steps_per_epoch):
         rows = [batches[step][members[batches[step]]] for batches, members in zip(drawn, membership, strict=True)]
-        width = max(len(r) for r in rows)
-        index = np.zeros((len(rows), width), dtype=np.int64)
-        mask = np.zeros((len(rows), width), dtype=bool)
-        for k, r in enumerate(rows):
-            index[k, : len(r)] = r
-            mask[k, : len(r)] = True
+        lengths = np.array([len(r) for r in rows])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        index = np.zeros(mask.shape, dtype=np.int64)
+        index[mask] = np.concatenate(rows)
         yield index, mask
 
 
@@ -118,13 +116,9 @@ def faster_alone(stack: Stack, batch: Batch, settings: TrainingSettings) -> bool
     Under DP-SGD the convolutions are grouped by examples anyway; taking models singly saves time only where the
     gradients of the stack's batch do not fit into one piece.
     """
-    if stack.theta.device.type != "cpu" or not _has_convolution(stack.template):
+    if stack.theta.device.type != "cpu" or not stack.has_convolution:
         return False
     return settings.clipping_norm is None or _examples_at_once(stack) < batch.index.shape[1]
-
-
-def _has_convolution(template: nn.Module) -> bool:
-    return any(isinstance(m, nn.modules.conv._ConvNd) for m in template.modules())
 
 
 def _examples_at_once(stack: Stack) -> int:
@@ -133,25 +127,26 @@ def _examples_at_once(stack: Stack) -> int:
 
 def _sum(stack: Stack, batch: Batch, settings: TrainingSettings, epoch: int, step: int) -> Tensor:
     parameters = stack.parameters()
-    total = torch.zeros_like(stack.theta)
+    total = None
     private = settings.clipping_norm is not None
     alone = faster_alone(stack, batch, settings)
     if private:
         size = _examples_at_once(stack)
     else:  # a batch-coupled model must see its batch whole
-        size = 2**62 if batch_normalisation(stack.template) else max(256, 16384 // len(stack.seeds))
+        size = 2**62 if stack.has_batch_normalisation else max(256, 16384 // len(stack.seeds))
     with _dropout_randomness(stack, epoch, step):
         for x, y, mask in batch.pieces(size, stack.theta.dtype):
             if private:
-                total += _clipped_sum(stack, parameters, x, y, mask, float(settings.clipping_norm or 0), step)
+                part = _clipped_sum(stack, parameters, x, y, mask, float(settings.clipping_norm or 0), step)
             elif alone:
-                total += _autograd_sum(stack, parameters, x, y)
+                part = _autograd_sum(stack, parameters, x, y)
             else:
                 gradients = vmap(grad(_masked_loss, argnums=1), in_dims=(None, 0, 0, 0, 0, 0), randomness="different")(
                     stack.template, parameters, stack.buffers, x, y, mask
                 )
-                total += torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
-    return total
+                part = torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
+            total = part if total is None else total + part
+    return torch.zeros_like(stack.theta) if total is None else total
 
 
 def _autograd_sum(stack: Stack, parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -181,13 +176,20 @@ def _clipped_sum(
 def _example_loss(
     template: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor
 ) -> Tensor:
-    return classification_loss(functional_call(template, (parameters, buffers), (x[None],)), y[None]).sum()
+    return _mapped_loss(functional_call(template, (parameters, buffers), (x[None],)), y[None]).sum()
 
 
 def _masked_loss(
     template: nn.Module, parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor, y: Tensor, mask: Tensor
 ) -> Tensor:
-    return (classification_loss(functional_call(template, (parameters, buffers), (x,)), y) * mask).sum()
+    return (_mapped_loss(functional_call(template, (parameters, buffers), (x,)), y) * mask).sum()
+
+
+def _mapped_loss(logits: Tensor, y: Tensor) -> Tensor:
+    """`classification_loss` to the bit, for vmap, under which cross_entropy falls apart into many more operations."""
+    if logits.dim() == 1 or logits.shape[-1] == 1:
+        return classification_loss(logits, y)
+    return -log_softmax(logits, dim=-1).gather(-1, y[:, None])[:, 0]
 
 
 def classification_loss(logits: Tensor, y: Tensor) -> Tensor:
@@ -203,7 +205,7 @@ def _dropout_randomness(stack: Stack, epoch: int, step: int) -> Iterator[None]:
 
     Deterministic for a stack, but models with dropout draw differently when they are stacked differently.
     """
-    if not any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in stack.template.modules()):
+    if not stack.has_dropout:
         yield
         return
     with torch.random.fork_rng():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,18 @@ class Stack:
     buffers: dict[str, Tensor]
     seeds: tuple[int, ...]
     epochs_done: int = 0
+
+    @cached_property
+    def has_convolution(self) -> bool:
+        return any(isinstance(m, nn.modules.conv._ConvNd) for m in self.template.modules())
+
+    @cached_property
+    def has_dropout(self) -> bool:
+        return any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in self.template.modules())
+
+    @cached_property
+    def has_batch_normalisation(self) -> bool:
+        return batch_normalisation(self.template) is not None
 
     def parameters(self) -> dict[str, Tensor]:
         """Views into theta, one (K, *shape) tensor a parameter: writing to theta moves them."""

@@ -337,6 +337,16 @@ def test_one_output_is_trained_with_the_logistic_loss():
     torch.testing.assert_close(classification_loss(logits, y), nn.functional.cross_entropy(two, y, reduction="none"))
 
 
+def test_the_loss_taken_under_vmap_is_the_same_to_the_bit():
+    rng = torch_stream(0, "init")
+    logits = (torch.randn(50, 7, generator=rng) * 9).requires_grad_()
+    y = torch.randint(0, 7, (50,), generator=rng)
+    losses = [loss(logits, y) for loss in (classification_loss, gradients._mapped_loss)]
+    assert torch.equal(*losses)
+    assert torch.equal(*(torch.autograd.grad(value.sum(), logits)[0] for value in losses))
+    assert torch.equal(gradients._mapped_loss(logits[:, :1], y % 2), classification_loss(logits[:, :1], y % 2))
+
+
 def test_divergence_is_an_error_that_names_the_step():
     x, y = rows()
     everyone = np.ones((1, RECORDS), dtype=bool)

@@ -17,9 +17,9 @@ from scipy.stats import t as student
 from torch import nn
 
 from ..attacks import phi
+from ..canaries.base_models import TrainMany
 from ..canaries.canary_set import CanarySet
 from ..canaries.injection import remaining_rows
-from ..canaries.refine import TrainMany
 from ..foundation import InputError, numpy_stream
 from .estimators import GuessRule, auc, roc_curve, tally, tally_epsilon
 from .training.data import Data

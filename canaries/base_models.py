@@ -1,21 +1,56 @@
-"""Base models: trained on the pool by the injected recipe, what model-based methods look through."""
+"""Models to look through, trained by the injected recipe: base models on the pool, replicas with some canaries too."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..foundation import numpy_stream
 from .pool import Pool
-from .refine import TrainMany
+
+
+class TrainMany(Protocol):
+    """Trains model k on the rows of (x, y) that membership[k] marks, by the recipe of the audit to come."""
+
+    def __call__(
+        self, x: np.ndarray, y: np.ndarray, membership: np.ndarray, seeds: Sequence[int]
+    ) -> list[nn.Module]: ...
+
+
+def model_seeds(seed: int, purpose: str, count: int) -> list[int]:
+    """Seeds of models, from the crafting's own stream."""
+    return [int(value) for value in numpy_stream(seed, f"craft/models/{purpose}").integers(2**62, size=count)]
 
 
 def base_models(pool: Pool, train_many: TrainMany, seed: int, count: int = 4) -> list[nn.Module]:
     """`count` models trained on all of the pool, from the crafting's own stream."""
-    seeds = [int(value) for value in numpy_stream(seed, "craft/models/base").integers(2**62, size=count)]
-    return train_many(pool.x, pool.y, np.ones((count, len(pool)), bool), seeds)
+    return train_many(pool.x, pool.y, np.ones((count, len(pool)), bool), model_seeds(seed, "base", count))
+
+
+def replicas(
+    pool: Pool,
+    stay: np.ndarray,
+    canaries: Tensor,
+    labels: np.ndarray,
+    masks: Tensor,
+    train_many: TrainMany,
+    seeds: Sequence[int],
+) -> list[nn.Module]:
+    """R models on the pool's rows that `stay` (n,) marks and on canaries (m, …) as they are now, each with those of its
+    mask, masks (R, m) of 0 and 1."""
+    natural = int(stay.sum())
+    included = masks.cpu().numpy() > 0
+    return train_many(
+        np.concatenate([pool.x[stay], canaries.cpu().numpy()]),
+        np.concatenate([pool.y[stay], labels]),
+        np.concatenate([np.ones((len(masks), natural), bool), included], axis=1),
+        seeds,
+    )
 
 
 def mean_loss(models: list[nn.Module], x: np.ndarray, y: np.ndarray, chunk: int = 4096) -> np.ndarray:

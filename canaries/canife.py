@@ -15,13 +15,12 @@ import torch
 from torch.nn.functional import normalize
 
 from ..foundation import torch_stream
-from .base_models import base_models
+from .base_models import TrainMany, base_models
 from .binary_noise import binary_noise
 from .canary_set import CanarySet
 from .outer import Outer
 from .per_example import gradient_function, unanimous_device
 from .pool import Pool
-from .refine import TrainMany
 
 
 def canife(

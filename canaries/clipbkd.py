@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .base_models import base_models
+from .base_models import TrainMany, base_models
 from .canary_set import CanarySet
 from .pool import Pool
-from .refine import TrainMany
 
 
 def clipbkd(pool: Pool, count: int, seed: int, train_many: TrainMany) -> CanarySet:

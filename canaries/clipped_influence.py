@@ -26,24 +26,28 @@ import torch
 from torch import Tensor, nn
 
 from ..foundation import InputError, numpy_stream, torch_stream
+from .base_models import TrainMany, model_seeds, replicas
 from .bilevel import complementary_masks
 from .canary_set import CanarySet
 from .injection import remaining_rows
 from .outer import Outer
 from .per_example import classification_loss, gradient_function, per_example_gradients, sampled_labels
 from .pool import Pool
-from .refine import TrainMany
 
 
 @dataclass(frozen=True)
 class ClippedInfluence:
-    """How to move the canaries. damping: δ as a multiple of trace(H)/rows, as in influence.py; fisher_rows: rows of the
-    data that make H; step_size in units of the valid range, falling linearly to a tenth of it; batch: canaries a step
-    looks at (memory: batch × parameters × about 24 bytes)."""
+    """How to move the canaries: `steps` in each of `rounds`, every round with models trained afresh.
+
+    cross        weight of the cross influence; damping: δ as a multiple of trace(H)/rows, as in influence.py
+    fisher_rows  rows of the data that make H
+    step_size    in units of the valid range, falling linearly to a tenth of it over all steps
+    batch        canaries that a step looks at; memory: batch · parameters · about 24 bytes
+    """
 
     models: int = 4
-    rounds: int = 1
-    steps: int = 100
+    rounds: int = 2
+    steps: int = 75
     cross: float = 0.02
     damping: float = 0.1
     fisher_rows: int = 300
@@ -105,7 +109,9 @@ def clipped_influence(
     outer = Outer.starting(torch.from_numpy(start.x.copy()).to(device))
     for number in range(settings.rounds):
         generator = torch_stream(seed, f"craft/clipped_influence/{number}", device)
-        models = _trained(pool, stay, outer.canaries, start.y, train_many, settings, seed, number, generator)
+        masks = complementary_masks(settings.models, len(labels), generator)
+        seeds = model_seeds(seed, f"clipped_influence/{number}", settings.models)
+        models = replicas(pool, stay, outer.canaries, start.y, masks, train_many, seeds)
         curvatures = [curvature(model, pool.x[stay], settings, seed, f"{number}/{k}") for k, model in enumerate(models)]
         for step in range(settings.steps):
             chosen = _drawn(len(labels), settings.batch, generator)
@@ -157,28 +163,6 @@ def curvature(model: nn.Module, x: np.ndarray, settings: ClippedInfluence, seed:
         raise InputError("the gradients on the data are all zero: the base model has no curvature to speak of")
     factor = torch.linalg.cholesky(gram + n * delta * torch.eye(n, dtype=gram.dtype, device=device))
     return Curvature(gradient_function(model, classification_loss), fisher, factor.to(fisher.dtype), delta)
-
-
-def _trained(
-    pool: Pool,
-    stay: np.ndarray,
-    canaries: Tensor,
-    labels: np.ndarray,
-    train_many: TrainMany,
-    settings: ClippedInfluence,
-    seed: int,
-    number: int,
-    generator: torch.Generator,
-) -> list[nn.Module]:
-    """Models of the recipe, each with half of the canaries, in complementary pairs."""
-    included = complementary_masks(settings.models, len(labels), generator).cpu().numpy() > 0
-    seeds = numpy_stream(seed, f"craft/models/clipped_influence/{number}").integers(2**62, size=settings.models)
-    return train_many(
-        np.concatenate([pool.x[stay], canaries.cpu().numpy()]),
-        np.concatenate([pool.y[stay], labels]),
-        np.concatenate([np.ones((settings.models, int(stay.sum())), bool), included], axis=1),
-        [int(value) for value in seeds],
-    )
 
 
 def _drawn(count: int, batch: int, generator: torch.Generator) -> Tensor:

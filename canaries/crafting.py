@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..foundation import InputError
+from .base_models import TrainMany
 from .binary_noise import binary_noise
 from .blank import blank
 from .canary_set import CanarySet
@@ -15,7 +16,7 @@ from .mislabelled import mislabelled
 from .noise import noise
 from .pool import Pool
 from .random_rows import random_rows
-from .refine import Refinement, TrainMany
+from .refinement import Refinement
 
 PLAIN: dict[str, Callable[[Pool, int, int], CanarySet]] = {
     "random": random_rows,

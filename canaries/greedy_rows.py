@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base_models import base_models
+from .base_models import TrainMany, base_models
 from .canary_set import CanarySet
 from .greedy import select_greedy
 from .influence import influence
 from .pool import Pool
-from .refine import TrainMany
 
 
 def greedy_rows(

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..foundation import InputError
-from .base_models import base_models, mean_loss
+from .base_models import TrainMany, base_models, mean_loss
 from .canary_set import CanarySet
 from .influence import influence
 from .pool import Pool
-from .refine import TrainMany
 
 
 def highest_loss(pool: Pool, count: int, seed: int, train_many: TrainMany) -> CanarySet:

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from .base_models import base_models
+from .base_models import TrainMany, base_models
 from .canary_set import CanarySet
 from .pool import Pool
-from .refine import Refinement, TrainMany, refine
+from .refine import refine
+from .refinement import Refinement
 from .rounding import round_to_8_bits
 
 

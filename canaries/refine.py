@@ -22,13 +22,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..foundation import InputError, numpy_stream, torch_stream
+from ..foundation import InputError, torch_stream
+from .base_models import TrainMany, model_seeds, replicas
 from .bilevel import (
     Bilevel,
     Parameters,
@@ -47,16 +48,6 @@ from .outer import Outer, resume, save
 from .pool import Pool
 from .refinement import Refinement
 from .regulariser import Embedding, mean_orthogonality, mean_squared_cosine
-
-__all__ = ["Refinement", "TrainMany", "refine"]
-
-
-class TrainMany(Protocol):
-    """Trains model k on the rows of (x, y) that membership[k] marks, by the recipe of the audit to come."""
-
-    def __call__(
-        self, x: np.ndarray, y: np.ndarray, membership: np.ndarray, seeds: Sequence[int]
-    ) -> list[nn.Module]: ...
 
 
 def refine(
@@ -104,7 +95,7 @@ def refine(
             pool.x[stay],
             pool.y[stay],
             np.ones((settings.bank_size, len(y)), bool),
-            _seeds(seed, "bank", settings.bank_size),
+            model_seeds(seed, "bank", settings.bank_size),
         )
     for restart in range(done, settings.restarts):
         generator = torch_stream(seed, f"craft/refine/{restart}", device)
@@ -113,7 +104,15 @@ def refine(
             picked = torch.randperm(len(bank), generator=generator, device=device)[: settings.replicas].tolist()
             models = [bank[k] for k in picked]
         else:
-            models = _trained(pool, stay, outer.canaries, canaries.y, masks, train_many, seed, restart)
+            models = replicas(
+                pool,
+                stay,
+                outer.canaries,
+                canaries.y,
+                masks,
+                train_many,
+                model_seeds(seed, f"restart/{restart}", len(masks)),
+            )
         problem = Bilevel(models[0], x, y, labels, 0.0, settings.outer, settings.scale)
         theta = stacked(models)
         at_once = together or replicas_together(problem.template, masks)
@@ -205,31 +204,6 @@ def orthogonal_pull(
     k = len(some)  # a chosen canary meets k − 1 others in place of m − 1
     factor = settings.regulariser * (k if settings.regulariser_form == "unit" else m * (m - 1) / (k - 1))
     return factor * torch.autograd.grad(value, leaf)[0]
-
-
-def _trained(
-    pool: Pool,
-    stay: np.ndarray,
-    canaries: Tensor,
-    labels: np.ndarray,
-    masks: Tensor,
-    train_many: TrainMany,
-    seed: int,
-    restart: int,
-) -> list[nn.Module]:
-    """R models trained with the canaries as they are now, each with those of its mask."""
-    natural = int(stay.sum())
-    included = masks.cpu().numpy() > 0
-    return train_many(
-        np.concatenate([pool.x[stay], canaries.cpu().numpy()]),
-        np.concatenate([pool.y[stay], labels]),
-        np.concatenate([np.ones((len(masks), natural), bool), included], axis=1),
-        _seeds(seed, f"restart/{restart}", len(masks)),
-    )
-
-
-def _seeds(seed: int, purpose: str, count: int) -> list[int]:
-    return [int(value) for value in numpy_stream(seed, f"craft/models/{purpose}").integers(2**62, size=count)]
 
 
 def _measure(

@@ -103,7 +103,8 @@ def craft_command(
     if method == "clipped_influence":
         from ...canaries.clipped_influence import ClippedInfluence
 
-        options, steps = {"start": start}, ClippedInfluence().steps
+        defaults = ClippedInfluence()
+        options, steps = {"start": start}, defaults.rounds * defaults.steps
     if method == "ibis":
         from ...canaries.refine import Refinement
 

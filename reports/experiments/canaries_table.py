@@ -62,6 +62,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "greedy + SOBA, loss, bank": ibis("greedy", AS_PROTOTYPED),
     "metagradient": {"method": "metagradient"},
     "clipped influence": {"method": "clipped_influence"},
+    "binary noise + SOBA, DP restarts": ibis("binary_noise", SHORT),
 }
 SETTINGS = {
     # name: (width, hidden, noise multiplier or None, runs)
@@ -71,7 +72,8 @@ SETTINGS = {
     "dp 0.8": (16, 64, 0.8, 4),
     "dp 1.2": (16, 64, 1.2, 4),
 }
-CRAFTED_FOR = {"clipped influence": "dp 0.8"}  # every other set is crafted by the recipe of "plain"
+# whose recipe trains the models that a set is crafted through: that of "plain" but for
+CRAFTED_FOR = {"clipped influence": "dp 0.8", "binary noise + SOBA, DP restarts": "dp 0.8"}
 SHORT_ROW, FULL_ROW, REGULARISED = "binary noise + SOBA, short", "greedy + SOBA", "greedy + SOBA, λ = 10"
 UNDER_DP = ("random", "mislabelled", "noise", "binary noise", SHORT_ROW, FULL_ROW, "clipped influence")
 # setting, rows, seeds; in this order, so that an early stop leaves a table with wide intervals, not with holes
@@ -85,6 +87,7 @@ PIECES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("plain", ("binary noise + SOBA", "greedy + SOBA, v = 0", "random + SOBA"), 5),
     ("plain", ("greedy + SOBA, loss, bank", "metagradient"), 3),
     ("plain", ("clipped influence",), 3),
+    ("dp 0.8", ("binary noise + SOBA, DP restarts",), 3),
 )
 
 
@@ -230,6 +233,7 @@ PAIRS = [
     ("clipped influence", "noise"),
     ("clipped influence", "binary noise"),
     ("clipped influence", "greedy + SOBA"),
+    ("binary noise + SOBA, DP restarts", "binary noise + SOBA, short"),
 ]
 
 

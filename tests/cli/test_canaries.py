@@ -79,6 +79,21 @@ def test_a_set_is_crafted_through_models_then_shown_diagnosed_and_evaluated(tmp_
     assert code == 0 and "TPR at FPR 0.05" in text and "fresh run of its own" in err
 
 
+def test_canaries_for_dp_sgd_take_the_clipping_norm_of_the_recipe(tmp_path, capsys):
+    out = tmp_path / "c.safetensors"
+    arguments = ["canaries", "craft", "--data", "digits", "--method", "clipped_influence", "--count", 16, "--seed", 1]
+    arguments += ["--epochs", 1, "--start", "mislabelled", "--output", out]
+    code, _, err = run(capsys, *arguments)
+    assert code == 2 and err == (
+        "error: method 'clipped_influence' moves clipped gradients: give clipping_norm, that of the audited recipe\n"
+    )
+    code, _, _ = run(capsys, *arguments, "--noise-multiplier", 1, "--clipping-norm", 0.5)
+    assert code == 0
+    canaries = CanarySet.load(out)
+    assert canaries.method == "clipped_influence" and canaries.parameters["start"] == "mislabelled"
+    assert canaries.parameters["clipping_norm"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -32,7 +32,7 @@ from coalmine.audit.training.settings import TrainingSettings
 from coalmine.canaries import CanarySet, craft
 from coalmine.canaries.ibis import ibis
 from coalmine.canaries.pool import Pool
-from coalmine.canaries.refine import Refinement
+from coalmine.canaries.refinement import Refinement
 from coalmine.foundation import numpy_stream, read_json, torch_stream, write_json
 
 ROWS, TEST_ROWS, COUNT, RUNS, DELTA = 1000, 500, 200, 1, 1e-5

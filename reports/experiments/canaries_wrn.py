@@ -33,7 +33,7 @@ from coalmine.canaries.greedy import select_greedy
 from coalmine.canaries.ibis import ibis
 from coalmine.canaries.influence import influence
 from coalmine.canaries.pool import Pool
-from coalmine.canaries.refine import Refinement
+from coalmine.canaries.refinement import Refinement
 from coalmine.foundation import InputError, numpy_stream, read_json, write_json
 
 DELTA = 1e-5

@@ -20,6 +20,8 @@ from .influence import influence
 from .pool import Pool
 from .regulariser import Embedding, mean_squared_cosine
 
+CURVATURE_ROWS = 2000
+
 
 def diagnose(
     canaries: CanarySet, models: Sequence[nn.Module], pool: Pool | None = None, layer: str | None = None
@@ -39,9 +41,7 @@ def diagnose(
     if not models:
         raise InputError("models is empty: diagnosis looks through at least one base model")
     m = len(canaries)
-    rows = (canaries.x, canaries.y)
-    data = None if pool is None else (pool.x, pool.y)
-    among = influence(models, rows, data).among(np.arange(m))
+    among = influence_among(models, canaries, pool)
     cross = np.abs(among - np.diag(np.diagonal(among))).max(axis=1) if m > 1 else np.zeros(m)
     ratio = np.diagonal(among) / np.maximum(cross, np.finfo(float).tiny)
     grams = [unit_gram(model, canaries) for model in models]
@@ -78,6 +78,16 @@ def diagnose(
         natural = {row.tobytes() for row in pool.x[stay]}
         record["in_data"] = sum(row.tobytes() in natural for row in canaries.x)
     return record
+
+
+def influence_among(models: Sequence[nn.Module], canaries: CanarySet, pool: Pool | None) -> np.ndarray:
+    """(m, m) influence among the canaries; the curvature from at most CURVATURE_ROWS rows of the pool, evenly spaced,
+    or without a pool from the canaries themselves."""
+    data = None
+    if pool is not None:
+        some = np.linspace(0, len(pool) - 1, min(len(pool), CURVATURE_ROWS)).astype(np.int64)
+        data = (pool.x[some], pool.y[some])
+    return influence(models, (canaries.x, canaries.y), data).among(np.arange(len(canaries)))
 
 
 def unit_gram(model: nn.Module, canaries: CanarySet) -> np.ndarray:

@@ -15,10 +15,15 @@ SHOWN = 24  # canaries on the contact sheet
 
 
 def picture(
-    canaries: CanarySet, path: str | Path, pool: Pool | None = None, gradient_cosines: np.ndarray | None = None
+    canaries: CanarySet,
+    path: str | Path,
+    pool: Pool | None = None,
+    gradient_cosines: np.ndarray | None = None,
+    influence: np.ndarray | None = None,
 ) -> None:
     """Write a PNG: the first canaries (images as pictures, other inputs as curves) above the rows they came from, a
-    histogram of the cosines between centred inputs, and, where given, the matrix and histogram of gradient cosines."""
+    histogram of the cosines between centred inputs, and, where given, a histogram of gradient cosines (m, m) and the
+    influence matrix (m, m), scaled to 1 on its diagonal."""
     import io
 
     from matplotlib.figure import Figure
@@ -26,29 +31,37 @@ def picture(
     number = min(SHOWN, len(canaries))
     columns = 12
     lines = -(-number // columns)
-    figure = Figure(figsize=(12, 2.4 * lines + 3.6), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=[2.4 * lines, 3.6])[:, 0]
-    top.suptitle(f"{len(canaries)} canaries, {canaries.method}: the first {number}, above their sources")
-    axes = np.atleast_2d(top.subplots(2 * lines, columns, squeeze=False))
+    paired = pool is not None and bool((canaries.source_index[:number] >= 0).any())
+    height = 1.2 * lines * (2 if paired else 1) + 0.3
+    figure = Figure(figsize=(12, height + 3.6), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=[height, 3.6])[:, 0]
+    beside = ", above their sources" if paired else ""
+    top.suptitle(f"{len(canaries)} canaries, {canaries.method}: the first {number}{beside}")
+    axes = np.atleast_2d(top.subplots(lines * (2 if paired else 1), columns, squeeze=False))
     for axis in axes.flat:
         axis.axis("off")
     for i in range(number):
         line, column = divmod(i, columns)
-        _draw(axes[2 * line, column], canaries.x[i], canaries.value_range)
-        axes[2 * line, column].set_title(f"{i}: class {int(canaries.y[i])}", fontsize=7)
+        line *= 2 if paired else 1
+        _draw(axes[line, column], canaries.x[i], canaries.value_range)
+        axes[line, column].set_title(f"{i}: class {int(canaries.y[i])}", fontsize=7)
         source = int(canaries.source_index[i])
         if pool is not None and source >= 0:
-            _draw(axes[2 * line + 1, column], pool.x[source], canaries.value_range)
-            axes[2 * line + 1, column].set_title(f"row {source}: {int(pool.y[source])}", fontsize=7)
-    panels = bottom.subplots(1, 2 if gradient_cosines is None else 3, squeeze=False)[0]
+            _draw(axes[line + 1, column], pool.x[source], canaries.value_range)
+            axes[line + 1, column].set_title(f"row {source}: {int(pool.y[source])}", fontsize=7)
+    panels = bottom.subplots(1, 3, squeeze=False)[0]
     flat = canaries.x.reshape(len(canaries), -1) - canaries.x.mean()
-    _histogram(panels[0], _off_diagonal(_cosines(flat)), "cosine of inputs (minus their mean value)")
-    if gradient_cosines is None:
-        panels[1].axis("off")
-    else:
+    _histogram(panels[0], _off_diagonal(_cosines(flat)), "cosine of centred inputs")
+    for panel in panels[1:]:
+        panel.set_visible(False)
+    if gradient_cosines is not None:
+        panels[1].set_visible(True)
         _histogram(panels[1], _off_diagonal(gradient_cosines), "cosine of gradients")
-        image = panels[2].imshow(gradient_cosines, vmin=-1, vmax=1, cmap="RdBu_r")
-        panels[2].set_title("gradient cosines", fontsize=9)
+    if influence is not None:
+        panels[2].set_visible(True)
+        own = np.sqrt(np.maximum(np.diagonal(influence), np.finfo(float).tiny))
+        image = panels[2].imshow(influence / own[:, None] / own[None, :], vmin=-1, vmax=1, cmap="RdBu_r")
+        panels[2].set_title("influence, each over √(self · self)", fontsize=9)
         bottom.colorbar(image, ax=panels[2])
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})

@@ -151,11 +151,13 @@ def show_command(
         "canaries.png"
     ),
     data: Annotated[str | None, typer.Option("--data", help="Shows the rows that canaries came from.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="With --data: gradient cosines.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="With --data: gradients and influence through one such model.")
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Draw a canary set: contact sheet with sources, cosines of inputs and, with a model, of gradients.
+    """Draw a canary set: contact sheet with sources, cosines of inputs and, with a model, gradients and influence.
 
     Example: coalmine canaries show canaries.safetensors --data digits --output canaries.png
     """
@@ -163,7 +165,7 @@ def show_command(
     from ...canaries.picture import picture
 
     frozen = CanarySet.load(canaries)
-    pool, cosines = None, None
+    pool, cosines, among = None, None, None
     if data is not None:
         from ..training.data import load_data
 
@@ -172,13 +174,13 @@ def show_command(
         _same_data(frozen, source)
         if model is not None:
             from ...canaries.base_models import base_models
-            from ...canaries.diagnosis import unit_gram
+            from ...canaries.diagnosis import influence_among, unit_gram
 
-            trainer = _trainer(source, model)
-            cosines = unit_gram(base_models(pool, trainer, 0, 1)[0], frozen)
+            base = base_models(pool, _trainer(source, model), 0, 1)
+            cosines, among = unit_gram(base[0], frozen), influence_among(base, frozen, pool)
     elif model is not None:
         raise InputError("--model needs --data, on which it is trained")
-    picture(frozen, out, pool, cosines)
+    picture(frozen, out, pool, cosines, among)
     if json:
         print_json({"picture": str(out), "canaries": len(frozen), "method": frozen.method, "sha256": frozen.sha256})
     else:

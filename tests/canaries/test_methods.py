@@ -9,7 +9,8 @@ from coalmine.canaries import CanarySet, craft
 from coalmine.canaries.base_models import mean_loss
 from coalmine.canaries.clipped_influence import ClippedInfluence
 from coalmine.canaries.crafting import WITH_MODELS
-from coalmine.canaries.diagnosis import diagnose, effective_rank
+from coalmine.canaries.diagnosis import diagnose, effective_rank, influence_among
+from coalmine.canaries.influence import influence
 from coalmine.canaries.metagradient import InnerTraining
 from coalmine.canaries.pool import Pool
 from coalmine.canaries.refine import Refinement
@@ -172,3 +173,11 @@ def test_a_model_without_an_embedding_layer_says_how_to_name_one():
     assert diagnose(canary_set(X[:5], Y[:5]), [net], layer="1")["embedding_cosine"] > 0
     with pytest.raises(InputError, match="empty"):
         diagnose(canary_set(X[:5], Y[:5]), [])
+
+
+def test_diagnosis_takes_the_curvature_from_some_of_a_large_pool(monkeypatch):
+    monkeypatch.setattr("coalmine.canaries.diagnosis.CURVATURE_ROWS", 10)
+    canaries, model = craft("noise", X, Y, 3, (0, 1), 6, 0), train_many(X, Y, np.ones((1, 40), bool), [0])[0]
+    some = np.linspace(0, 39, 10).astype(int)
+    expected = influence([model], (canaries.x, canaries.y), (X[some], Y[some])).among(np.arange(6))
+    assert (influence_among([model], canaries, Pool(X, Y, 3, (0, 1))) == expected).all()

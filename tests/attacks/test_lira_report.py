@@ -93,13 +93,13 @@ def test_fewer_shadows_than_asked_are_called_out():
 def test_a_balanced_design_with_the_target_inside_fails_the_null_test():
     """It tells plain means who is in, by counting; the joint centre sees that the sides do not differ."""
     random = np.random.default_rng(0)
-    keep = random.random((6, 20_000)).argsort(axis=0) < 3
-    phi = random.normal(size=(6, 20_000, 1)).astype(np.float32)
+    keep = random.random((6, 8_000)).argsort(axis=0) < 3
+    phi = random.normal(size=(6, 8_000, 1)).astype(np.float32)
     leaky = ShadowArrays(phi[1:], keep[1:], phi[:1], keep[:1])
     assert any("null test" in line for line in conclude(leaky).warnings)
     assert abs(auc(lira(phi[1:], keep[1:], phi[0]).scores, keep[0]) - 0.5) < 0.02
     assert auc(lira(phi[1:], keep[1:], phi[0], centre="mean").scores, keep[0]) < 0.45
-    assert not any("null test" in line for line in conclude(arrays(20_000, 5, 0.5)).warnings)
+    assert not any("null test" in line for line in conclude(arrays(8_000, 5, 0.5)).warnings)
 
 
 def test_every_knob_is_in_the_record():

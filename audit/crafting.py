@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ..canaries.canary_set import CanarySet
-from ..canaries.crafting import MOVED, craft
+from ..canaries.crafting import craft
 from ..canaries.metagradient import InnerTraining
 from ..canaries.refine import Refinement
 from ..foundation import InputError
@@ -87,9 +87,9 @@ def craft_for(
     clipped_influence its clipping norm."""
     if method == "metagradient" and trainer is not None:
         s = trainer.settings
-        inner = InnerTraining(s.epochs, s.steps_per_epoch, s.learning_rate, s.momentum)
+        inner = InnerTraining(s.epochs, s.steps_per_epoch, s.learning_rate, s.momentum, s.public_size)
         options |= {"build": trainer.build, "inner": inner}
-    if method in MOVED and trainer is not None:
+    if method in ("ibis", "clipped_influence") and trainer is not None:
         options |= {"device": trainer.device}
     if method == "clipped_influence" and trainer is not None:
         options |= {"clipping_norm": trainer.settings.clipping_norm}

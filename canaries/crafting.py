@@ -36,7 +36,7 @@ WITH_MODELS = (
     "ibis",
 )
 METHODS = (*PLAIN, *WITH_MODELS)
-MOVED = ("ibis", "clipped_influence")  # methods that move the inputs of a start
+MOVED = ("ibis", "clipped_influence", "metagradient")  # methods that move the inputs of a start
 FROM_ROWS = ("random", "mislabelled", "highest_loss", "highest_self_influence", "greedy")
 
 
@@ -93,12 +93,14 @@ def _with_models(
     options: dict[str, Any],
 ) -> CanarySet:
     if method in MOVED:
-        if start not in METHODS or start in (*MOVED, "metagradient", "canife"):
+        if start not in METHODS or start in (*MOVED, "canife"):
             raise InputError(f"start {start!r} is no set that {method} can begin with: use binary_noise or greedy")
         if method == "clipped_influence" and options.get("clipping_norm") is None:
             raise InputError(
                 "method 'clipped_influence' moves clipped gradients: give clipping_norm, that of the audited recipe"
             )
+        if method == "metagradient" and "build" not in options:
+            raise InputError("method 'metagradient' trains models of its own: give build, a function of a seed")
         if start in PLAIN:
             begin = PLAIN[start](pool, count, seed)
         else:
@@ -107,15 +109,11 @@ def _with_models(
             from .ibis import ibis
 
             return ibis(pool, seed, train_many, begin, refinement, **options)[0]
-        from .clipped_influence import clipped_influence
+        from . import clipped_influence, metagradient
 
-        return clipped_influence(pool, begin, seed, train_many, **options)
-    if method == "metagradient":
-        from .metagradient import metagradient
-
-        if "build" not in options:
-            raise InputError("method 'metagradient' trains models of its own: give build, a function of a seed")
-        return metagradient(pool, count, seed, **options)
+        if method == "metagradient":
+            return metagradient.metagradient(pool, begin, seed, **options)
+        return clipped_influence.clipped_influence(pool, begin, seed, train_many, **options)
     from . import canife, clipbkd, greedy_rows, highest
 
     makers: dict[str, Callable[..., CanarySet]] = {

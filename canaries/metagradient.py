@@ -21,25 +21,26 @@ from torch import Tensor, nn
 
 from ..foundation import InputError, numpy_stream, torch_stream
 from .bilevel import Bilevel, Parameters, complementary_masks, losses, stacked, zeros_like
-from .binary_noise import binary_noise
 from .canary_set import CanarySet
+from .injection import remaining_rows
 from .pool import Pool
 
 
 @dataclass(frozen=True)
 class InnerTraining:
-    """SGD with momentum on a fresh shuffle every epoch; sums are divided by rows/steps_per_epoch. Make it the recipe of
-    the audit."""
+    """SGD with momentum on a fresh shuffle every epoch; sums are divided by public_size/steps_per_epoch, or where it is
+    left out by rows/steps_per_epoch. Make it the recipe of the audit."""
 
     epochs: int = 20
     steps_per_epoch: int = 15
     learning_rate: float = 0.06
     momentum: float = 0.9
+    public_size: float | None = None
 
 
 def metagradient(
     pool: Pool,
-    count: int,
+    start: CanarySet,
     seed: int,
     build: Callable[[int], nn.Module],
     inner: InnerTraining | None = None,
@@ -48,17 +49,15 @@ def metagradient(
     step_size: float = 0.1,
     outer: str = "ranking",
     scale: float = 2.0,
-    start: CanarySet | None = None,
     on_step: Callable[[dict[str, Any]], None] | None = None,
 ) -> CanarySet:
-    """Start (binary noise by default), then `meta_steps` Adam steps on the inputs; step_size in units of the valid
-    range. build(seed) gives an untrained model. Errors: InputError for BatchNorm and objectives that are not finite."""
+    """`start` after `meta_steps` Adam steps on its inputs; step_size in units of the valid range. build(seed) gives an
+    untrained model. Errors: InputError for BatchNorm and objectives that are not finite."""
     inner = inner or InnerTraining()
-    begin = start or binary_noise(pool, count, seed)
+    count = len(start)
     low, high = (torch.from_numpy(np.array(bound)) for bound in pool.bounds())
-    c, labels = torch.from_numpy(begin.x.copy()), torch.from_numpy(begin.y.copy())
-    stay = np.ones(len(pool), bool)
-    stay[begin.sources()] = False
+    c, labels = torch.from_numpy(start.x.copy()), torch.from_numpy(start.y.copy())
+    stay = remaining_rows(start, len(pool))
     x, y = torch.from_numpy(pool.x[stay]), torch.from_numpy(pool.y[stay])
     first, second = torch.zeros_like(c), torch.zeros_like(c)
     for step in range(1, meta_steps + 1):
@@ -78,8 +77,8 @@ def metagradient(
         mean, spread = first / (1 - 0.8**step), (second / (1 - 0.9**step)).sqrt()
         c = (c - step_size * (high - low) * mean / (spread + 1e-12)).clamp(low, high)
     stated = {"seed": seed, "meta_steps": meta_steps, "replicas": replicas, "step_size": step_size, "outer": outer}
-    stated |= {"scale": scale, "start": begin.method, "inner": asdict(inner)}
-    return pool.canary_set(c.numpy(), begin.y, begin.source_index, "metagradient", stated)
+    stated |= {"scale": scale, "start": start.method, "inner": asdict(inner)}
+    return pool.canary_set(c.numpy(), start.y, start.source_index, "metagradient", stated)
 
 
 def differentiate(
@@ -123,8 +122,9 @@ def _sum(
     problem: Bilevel, theta: Parameters, canaries: Tensor, index: Tensor, present: Tensor, inner: InnerTraining
 ) -> Tensor:
     rows, labels = torch.cat([problem.x, canaries]), torch.cat([problem.y, problem.labels])
-    batch = (len(problem.y) + len(problem.labels) / 2) / inner.steps_per_epoch
-    return (losses(problem.logits(theta, rows[index]), labels[index]) * present).sum() / batch
+    size = inner.public_size or len(problem.y) + len(problem.labels) / 2
+    each = losses(problem.logits(theta, rows[index]), labels[index])
+    return (each * present).sum() / (size / inner.steps_per_epoch)
 
 
 def _batches(

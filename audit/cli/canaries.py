@@ -50,7 +50,7 @@ def craft_command(
         "canaries.safetensors"
     ),
     start: Annotated[
-        str, typer.Option(help="ibis, clipped_influence: the set whose inputs are moved.")
+        str, typer.Option(help="ibis, clipped_influence, metagradient: the set whose inputs are moved.")
     ] = "binary_noise",
     restarts: Annotated[int, typer.Option(help="ibis: how often the replicas are trained afresh.")] = 12,
     regulariser: Annotated[float, typer.Option(help="ibis: λ of the embeddings' mean squared cosine.")] = 0.0,
@@ -100,6 +100,8 @@ def craft_command(
         trainer = _trainer(
             source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
         )
+    if method == "metagradient":
+        options = {"start": start}
     if method == "clipped_influence":
         from ...canaries.clipped_influence import ClippedInfluence
 

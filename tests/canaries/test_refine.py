@@ -318,7 +318,7 @@ def test_the_metagradient_is_the_derivative_of_retraining():
 
 def test_metagradient_canaries_follow_from_their_seed():
     inner = InnerTraining(epochs=2, steps_per_epoch=3)
-    one, two = (metagradient(pool(), 8, 5, build, inner, meta_steps=2, replicas=2) for _ in range(2))
+    one, two = (metagradient(pool(), noise(pool(), 8, 5), 5, build, inner, meta_steps=2, replicas=2) for _ in range(2))
     assert one.sha256 == two.sha256 and one.method == "metagradient"
 
 
@@ -332,3 +332,17 @@ def test_rounding_moves_by_at_most_half_a_level_and_stays():
     no_range = Pool(pool().x, pool().y, 3)
     with pytest.raises(InputError, match="value range"):
         round_to_8_bits(noise(no_range, 4, 0))
+
+
+def test_metagradient_divides_by_the_public_size_of_the_recipe():
+    problem = Bilevel(build(0), *(torch.tensor(a) for a in (pool().x, pool().y)), torch.tensor([0, 1]))
+    masks = complementary_masks(2, 2, torch.Generator().manual_seed(0))
+    canaries = torch.from_numpy(noise(pool(), 2, 0).x.copy())
+    rows = len(pool()) + 1  # the data and half of the canaries
+
+    def value(inner):
+        return differentiate(problem, stacked([build(1), build(2)]), canaries, masks, inner, torch.Generator())[0]
+
+    plain, double = InnerTraining(1, 2, 0.1), InnerTraining(1, 2, 0.2, public_size=2 * rows)
+    assert value(double) == pytest.approx(value(plain), rel=1e-5)
+    assert value(InnerTraining(1, 2, 0.1, public_size=2 * rows)) != pytest.approx(value(plain), rel=1e-3)

@@ -1,4 +1,4 @@
-"""coalmine canaries: make canary sets, look at them, measure how detectable they are."""
+"""coalmine canaries: look at canary sets, measure how detectable they are; `craft` lives in craft.py."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_file
+from .craft import craft_command
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, writable_file
+from .recipe_options import (
+    ClippingNorm,
+    Data,
+    Epochs,
+    LearningRate,
+    Model,
+    Momentum,
+    NoiseMultiplier,
+    StepsPerEpoch,
+    trainer_of,
+)
 
 if TYPE_CHECKING:
-    from ..crafting import Trainer
     from ..training.data import Data as LoadedData
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-Data = Annotated[str, typer.Option("--data", help="digits, cifar10:ROOT, imagefolder:DIR, table.csv, arrays.npz …")]
 CanariesFile = Annotated[Path, typer.Argument(help="A canary set written by `coalmine canaries craft`.")]
-# the recipe of the audit to come: what base models, replicas and evaluated models are trained by
-Model = Annotated[
-    str, typer.Option("--model", help="mlp, cnn, cnn-137k, wrn16-4, torchvision:NAME or package:function.")
-]
-StepsPerEpoch = Annotated[int | None, typer.Option(help="M of the recipe; left out: batches of about 100.")]
-Epochs = Annotated[int, typer.Option(help="E of the recipe.")]
-LearningRate = Annotated[float, typer.Option(help="Step size of the recipe.")]
-Momentum = Annotated[float, typer.Option(help="Momentum of the recipe.")]
-NoiseMultiplier = Annotated[float, typer.Option(help="Noise of the recipe; needs --clipping-norm.")]
-ClippingNorm = Annotated[float | None, typer.Option(help="Clipping norm of the recipe; left out: plain SGD.")]
 
 
 @app.callback()
@@ -35,115 +35,7 @@ def _group() -> None:
     """Make canary sets, look at them, measure how detectable they are."""
 
 
-@app.command("craft")
-def craft_command(
-    data: Data,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="random, mislabelled, noise, binary_noise, blank; through trained models: highest_loss, "
-            "highest_self_influence, greedy, clipbkd, canife, metagradient, ibis; for DP-SGD: clipped_influence."
-        ),
-    ] = "binary_noise",
-    count: Annotated[int, typer.Option(help="How many canaries.")] = 200,
-    out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="Where to write the set.")] = Path(
-        "canaries.safetensors"
-    ),
-    start: Annotated[
-        str, typer.Option(help="ibis, clipped_influence, metagradient: the set whose inputs are moved.")
-    ] = "binary_noise",
-    restarts: Annotated[int, typer.Option(help="ibis: how often the replicas are trained afresh.")] = 12,
-    regulariser: Annotated[float, typer.Option(help="ibis: λ of the embeddings' mean squared cosine.")] = 0.0,
-    regulariser_form: Annotated[str, typer.Option(help="ibis: unit, or raw as the paper writes it.")] = "unit",
-    step_size: Annotated[float, typer.Option(help="ibis: first step, in units of the valid range.")] = 0.08,
-    embedding: Annotated[str | None, typer.Option(help="ibis: the layer of the regulariser's embedding.")] = None,
-    canary_batch: Annotated[
-        int | None, typer.Option(help="ibis: canaries a replica looks at in a step, for large sets; left out: all.")
-    ] = None,
-    round_8_bits: Annotated[bool, typer.Option(help="ibis: values that an 8-bit image can hold.")] = False,
-    model: Model = "mlp",
-    steps_per_epoch: StepsPerEpoch = None,
-    epochs: Epochs = 20,
-    learning_rate: LearningRate = 0.05,
-    momentum: Momentum = 0.9,
-    noise_multiplier: NoiseMultiplier = 0.0,
-    clipping_norm: ClippingNorm = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    seed: Seed = None,
-    device: Device = "cpu",
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
-    """Make a canary set from training data and freeze it in a file.
-
-    Methods that look through models train them by the recipe of the options, which should be that of the audit to come.
-    `ibis` writes its progress beside --output and resumes from it when called again with the same --seed.
-
-    Example: coalmine canaries craft --data digits --method ibis --model mlp --count 200 --output canaries.safetensors
-    """
-    from ...canaries.crafting import METHODS, PLAIN
-    from ...foundation import fresh_seed
-    from ..crafting import craft_for
-    from ..training.data import load_data
-
-    if out.exists() and not force:
-        raise InputError(
-            f"--output {str(out)!r} exists: coins or a run may depend on it; name another file or use --force"
-        )
-    if method not in METHODS:
-        raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
-    source = load_data(data)
-    used_seed = fresh_seed() if seed is None else seed
-    trainer, refinement, steps = None, None, 1
-    options: dict[str, Any] = {}
-    if method not in PLAIN:
-        trainer = _trainer(
-            source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
-        )
-    if method == "metagradient":
-        options = {"start": start}
-    if method == "clipped_influence":
-        from ...canaries.clipped_influence import ClippedInfluence
-
-        defaults = ClippedInfluence()
-        options, steps = {"start": start}, defaults.rounds * defaults.steps
-    if method == "ibis":
-        from ...canaries.refine import Refinement
-
-        refinement = Refinement(
-            restarts=restarts,
-            regulariser=regulariser,
-            regulariser_form=regulariser_form,
-            step_size=step_size,
-            embedding=embedding,
-            canary_batch=canary_batch,
-        )
-        options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts
-        if seed is not None:
-            options["checkpoint"] = out.with_name(out.name + ".progress")
-    with stepper(steps, f"crafting {method}", quiet) as advance:
-        if method == "clipped_influence":
-            options["on_step"] = lambda _: advance()
-        if method == "ibis":
-            options["on_restart"] = lambda record: (advance(), log.append(record))
-        log: list[dict[str, Any]] = []
-        canaries = craft_for(source, method, count, used_seed, trainer, refinement, **options)
-    canaries.save(out)
-    if "checkpoint" in options:
-        options["checkpoint"].unlink(missing_ok=True)
-    record = {"canaries": str(out), "method": method, "count": len(canaries), "sha256": canaries.sha256}
-    if log:
-        record["log"] = log
-    if json:
-        print_json(record)
-        return
-    for entry in log:
-        typer.echo(
-            f"restart {entry['restart']}: AUC on fresh replicas {entry['auc']:.3f}, objective {entry['outer']:.3f}, "
-            f"moved {entry['moved']:.3f}"
-        )
-    typer.echo(f"{out}: {len(canaries)} canaries by {method}, sha256 {canaries.sha256}")
-    remark("Next: coalmine coins draws which of them are members.", quiet)
+app.command("craft")(craft_command)
 
 
 @app.command("show")
@@ -178,7 +70,7 @@ def show_command(
             from ...canaries.base_models import base_models
             from ...canaries.diagnosis import influence_among, unit_gram
 
-            base = base_models(pool, _trainer(source, model), 0, 1)
+            base = base_models(pool, trainer_of(source, model), 0, 1)
             cosines, among = unit_gram(base[0], frozen), influence_among(base, frozen, pool)
     elif model is not None:
         raise InputError("--model needs --data, on which it is trained")
@@ -215,7 +107,7 @@ def diagnose_command(
     frozen, source = CanarySet.load(canaries), load_data(data)
     _same_data(frozen, source)
     pool = _pool(source)
-    trainer = _trainer(source, model, steps_per_epoch, epochs, learning_rate, momentum, device=device)
+    trainer = trainer_of(source, model, steps_per_epoch, epochs, learning_rate, momentum, device=device)
     remark("training 4 base models", quiet)
     record = diagnose(frozen, base_models(pool, trainer, 0), pool, embedding)
     if json:
@@ -263,7 +155,7 @@ def evaluate_command(
     from ..training.data import load_data
 
     frozen, source = CanarySet.load(canaries), load_data(data)
-    trainer = _trainer(
+    trainer = trainer_of(
         source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
     )
     done = 0
@@ -295,34 +187,6 @@ def evaluate_command(
         f"{'ε at δ = ' + format(delta, 'g'):<26}median {e['median']:.2f}, {e['min']:.2f} to {e['max']:.2f} (class A)"
     )
     remark("For choosing a set: an audit needs a fresh run of its own.", quiet)
-
-
-def _trainer(
-    source: LoadedData,
-    model: str,
-    steps_per_epoch: int | None = None,
-    epochs: int = 20,
-    learning_rate: float = 0.05,
-    momentum: float = 0.9,
-    noise_multiplier: float = 0.0,
-    clipping_norm: float | None = None,
-    device: str = "cpu",
-) -> Trainer:
-    from ..crafting import recipe
-
-    steps = max(1, round(len(source.y) / 100)) if steps_per_epoch is None else steps_per_epoch
-    where = torch_device(device)
-    return recipe(
-        source,
-        model,
-        steps,
-        epochs,
-        learning_rate,
-        momentum,
-        noise_multiplier=noise_multiplier,
-        clipping_norm=clipping_norm,
-        device=where,
-    )
 
 
 def _pool(source: LoadedData) -> Any:

@@ -94,6 +94,30 @@ def test_canaries_for_dp_sgd_take_the_clipping_norm_of_the_recipe(tmp_path, caps
     assert canaries.parameters["clipping_norm"] == 0.5
 
 
+def test_refinement_that_made_the_set_less_detectable_says_so(tmp_path, capsys, monkeypatch):
+    from coalmine.audit import crafting
+
+    def with_auc(*values):
+        def fake(source, method, count, seed, trainer, refinement, start, on_restart, **_):
+            for number, value in enumerate(values):
+                on_restart({"restart": number, "auc": value, "outer": 1.0, "moved": 0.1})
+            return crafting.craft_for(source, start, count, seed)
+
+        return fake
+
+    real = crafting.craft_for
+    for values, warned in (((0.97, 0.9, 0.95), True), ((0.9, 0.95), False)):
+        fake = with_auc(*values)
+        monkeypatch.setattr(
+            crafting, "craft_for", lambda *a, fake=fake, **k: fake(*a, **k) if a[1] == "ibis" else real(*a, **k)
+        )
+        out = tmp_path / f"{warned}.safetensors"
+        code, _, err = run(
+            capsys, "canaries", "craft", "--data", "digits", "--method", "ibis", "--count", 20, "-o", out
+        )
+        assert code == 0 and ("warning: on fresh replicas the AUC went from 0.970 to 0.950" in err) == warned
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

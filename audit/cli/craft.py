@@ -1,0 +1,139 @@
+"""coalmine canaries craft: make a canary set and freeze it in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...foundation import InputError
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, writable_file
+from .recipe_options import (
+    ClippingNorm,
+    Data,
+    Epochs,
+    LearningRate,
+    Model,
+    Momentum,
+    NoiseMultiplier,
+    StepsPerEpoch,
+    trainer_of,
+)
+
+
+def craft_command(
+    data: Data,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="random, mislabelled, noise, binary_noise, blank; through trained models: highest_loss, "
+            "highest_self_influence, greedy, clipbkd, canife, metagradient, ibis; for DP-SGD: clipped_influence."
+        ),
+    ] = "binary_noise",
+    count: Annotated[int, typer.Option(help="How many canaries.")] = 200,
+    out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="Where to write the set.")] = Path(
+        "canaries.safetensors"
+    ),
+    start: Annotated[
+        str, typer.Option(help="ibis, clipped_influence, metagradient: the set whose inputs are moved.")
+    ] = "binary_noise",
+    restarts: Annotated[int, typer.Option(help="ibis: how often the replicas are trained afresh.")] = 12,
+    regulariser: Annotated[float, typer.Option(help="ibis: λ of the embeddings' mean squared cosine.")] = 0.0,
+    regulariser_form: Annotated[str, typer.Option(help="ibis: unit, or raw as the paper writes it.")] = "unit",
+    step_size: Annotated[float, typer.Option(help="ibis: first step, in units of the valid range.")] = 0.08,
+    embedding: Annotated[str | None, typer.Option(help="ibis: the layer of the regulariser's embedding.")] = None,
+    canary_batch: Annotated[
+        int | None, typer.Option(help="ibis: canaries a replica looks at in a step, for large sets; left out: all.")
+    ] = None,
+    round_8_bits: Annotated[bool, typer.Option(help="ibis: values that an 8-bit image can hold.")] = False,
+    model: Model = "mlp",
+    steps_per_epoch: StepsPerEpoch = None,
+    epochs: Epochs = 20,
+    learning_rate: LearningRate = 0.05,
+    momentum: Momentum = 0.9,
+    noise_multiplier: NoiseMultiplier = 0.0,
+    clipping_norm: ClippingNorm = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    seed: Seed = None,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Make a canary set from training data and freeze it in a file.
+
+    Methods that look through models train them by the recipe of the options, which should be that of the audit to come.
+    `ibis` writes its progress beside --output and resumes from it when called again with the same --seed.
+
+    Example: coalmine canaries craft --data digits --method ibis --model mlp --count 200 --output canaries.safetensors
+    """
+    from ...canaries.crafting import METHODS, PLAIN
+    from ...foundation import fresh_seed
+    from ..crafting import craft_for
+    from ..training.data import load_data
+
+    if out.exists() and not force:
+        raise InputError(
+            f"--output {str(out)!r} exists: coins or a run may depend on it; name another file or use --force"
+        )
+    if method not in METHODS:
+        raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
+    source = load_data(data)
+    used_seed = fresh_seed() if seed is None else seed
+    trainer, refinement, steps = None, None, 1
+    options: dict[str, Any] = {}
+    if method not in PLAIN:
+        trainer = trainer_of(
+            source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
+        )
+    if method == "metagradient":
+        options = {"start": start}
+    if method == "clipped_influence":
+        from ...canaries.clipped_influence import ClippedInfluence
+
+        defaults = ClippedInfluence()
+        options, steps = {"start": start}, defaults.rounds * defaults.steps
+    if method == "ibis":
+        from ...canaries.refine import Refinement
+
+        refinement = Refinement(
+            restarts=restarts,
+            regulariser=regulariser,
+            regulariser_form=regulariser_form,
+            step_size=step_size,
+            embedding=embedding,
+            canary_batch=canary_batch,
+        )
+        options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts
+        if seed is not None:
+            options["checkpoint"] = out.with_name(out.name + ".progress")
+    with stepper(steps, f"crafting {method}", quiet) as advance:
+        if method == "clipped_influence":
+            options["on_step"] = lambda _: advance()
+        if method == "ibis":
+            options["on_restart"] = lambda record: (advance(), log.append(record))
+        log: list[dict[str, Any]] = []
+        canaries = craft_for(source, method, count, used_seed, trainer, refinement, **options)
+    canaries.save(out)
+    if "checkpoint" in options:
+        options["checkpoint"].unlink(missing_ok=True)
+    record = {"canaries": str(out), "method": method, "count": len(canaries), "sha256": canaries.sha256}
+    if log:
+        record["log"] = log
+        first, last = log[0]["auc"], log[-1]["auc"]
+        if last < first:
+            remark(
+                f"warning: on fresh replicas the AUC went from {first:.3f} to {last:.3f}: refinement did not help. "
+                f"Perhaps {count} canaries are too many for this model; evaluate the set beside its start ({start})",
+                quiet,
+            )
+    if json:
+        print_json(record)
+        return
+    for entry in log:
+        typer.echo(
+            f"restart {entry['restart']}: AUC on fresh replicas {entry['auc']:.3f}, objective {entry['outer']:.3f}, "
+            f"moved {entry['moved']:.3f}"
+        )
+    typer.echo(f"{out}: {len(canaries)} canaries by {method}, sha256 {canaries.sha256}")
+    remark("Next: coalmine coins draws which of them are members.", quiet)

@@ -352,15 +352,15 @@ def test_one_component_is_the_bivariate_posterior():
 def test_the_joint_centre_helps_at_few_shadows():
     gains = []
     for seed in range(4):
-        shadow, keep, target, member = few_shadow_design(4000, 8, seed)
+        shadow, keep, target, member = few_shadow_design(2000, 8, seed)
         drawn, plain = lira(shadow, keep, target), lira(shadow, keep, target, centre="mean")
         centres = drawn.details["fitted"]["centres"]
         assert drawn.details["centre"] == "joint" and sum(centres["weights"]) == pytest.approx(1)
         gains.append(auc(drawn.scores, member) - auc(plain.scores, member))
-    assert np.mean(gains) > 0.008 and min(gains) > 0
+    assert np.mean(gains) > 0.006 and min(gains) > 0
 
 
-@pytest.mark.parametrize("n", [60, 2000])
+@pytest.mark.parametrize("n", [60, 600])
 def test_the_joint_centre_loses_nothing_where_the_sides_and_examples_have_nothing_in_common(n):
     losses = []
     for seed in range(8):
@@ -398,6 +398,16 @@ def test_examples_with_a_remark_are_scored_by_the_others_and_move_none_of_them()
     np.testing.assert_allclose(joined.scores[:-4], alone.scores, rtol=1e-9)
     assert list(joined.status[-4:]) == ["missing_values", "zero_variance", "too_few_in", "too_few_in"]
     assert np.isfinite(joined.scores[-4:-1]).all() and np.isnan(joined.scores[-1])
+
+
+def test_the_order_of_many_examples_does_not_matter_to_the_ones_that_the_mixture_is_fitted_to():
+    shadow, keep, target, _ = few_shadow_design(6000, 8, 0)
+    order = np.random.default_rng(1).permutation(6000)
+    np.testing.assert_allclose(
+        lira(shadow[:, order], keep[:, order], target[order]).scores,
+        lira(shadow, keep, target).scores[order],
+        rtol=1e-6,
+    )
 
 
 def test_the_joint_centre_needs_enough_examples():

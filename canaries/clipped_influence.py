@@ -17,6 +17,7 @@ The derivative passes through the norm and the gradients; the models, H and mean
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,6 +34,8 @@ from .injection import remaining_rows
 from .outer import Outer
 from .per_example import classification_loss, gradient_function, per_example_gradients, sampled_labels
 from .pool import Pool
+
+FLOOR = 1e-6  # of the largest possible self influence, C²/δ
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def clipped_influence(
             leaf = outer.canaries[chosen].requires_grad_()
             at = curvatures[step % len(models)]
             gradients = clip(at.gradients(leaf, labels[chosen]), clipping_norm)
-            own, among = objective(at.influence(gradients), len(labels))
+            own, among = objective(at.influence(gradients), len(labels), FLOOR * clipping_norm**2 / at.delta)
             slope = torch.autograd.grad(settings.cross * among - own, leaf)[0]
             if not torch.isfinite(slope).all():
                 raise InputError(f"the gradients of step {step} are not finite: lower the learning rate of the recipe")
@@ -140,13 +143,15 @@ def clip(gradients: Tensor, norm: float) -> Tensor:
     return gradients * (norm / lengths.clamp_min(norm))
 
 
-def objective(influence: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def objective(influence: Tensor, count: int, floor: float) -> tuple[Tensor, Tensor]:
     """(mean log I_ii, (1/m) Σ_{i≠j} I_ij²/(mean_k I_kk)²) of some (b, b) of the `count` = m canaries: their pairs stand
-    for all pairs."""
+    for all pairs. Below `floor` the logarithm goes on as its tangent there: a canary that the model has learned, whose
+    gradient and influence vanish, keeps a finite slope."""
     own = influence.diagonal()
     b = len(own)
-    pairs = (influence.square().sum() - own.square().sum()) / own.mean().detach().square()
-    return own.clamp_min(torch.finfo(own.dtype).tiny).log().mean(), pairs / b * ((count - 1) / (b - 1))
+    pairs = (influence.square().sum() - own.square().sum()) / own.mean().detach().clamp_min(floor).square()
+    logs = torch.where(own > floor, own.clamp_min(floor).log(), math.log(floor) + (own - floor) / floor)
+    return logs.mean(), pairs / b * ((count - 1) / (b - 1))
 
 
 def curvature(model: nn.Module, x: np.ndarray, settings: ClippedInfluence, seed: int, name: str) -> Curvature:

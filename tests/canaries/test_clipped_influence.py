@@ -65,7 +65,7 @@ def test_the_derivative_in_the_inputs_is_that_of_finite_differences_through_clip
         return (influence.square().sum() - own.square().sum()) / 5 / fixed**2 - own.log().mean()
 
     leaf = x.clone().requires_grad_()
-    own, among = objective(at.influence(clip(at.gradients(leaf, y), 0.4)), 5)
+    own, among = objective(at.influence(clip(at.gradients(leaf, y), 0.4)), 5, 1e-9)
     slope = torch.autograd.grad(among - own, leaf)[0]
     for row, column in ((0, 0), (3, 4)):
         step = torch.zeros_like(x)
@@ -83,8 +83,36 @@ def test_a_batch_of_canaries_stands_for_all_pairs_on_average():
     for _ in range(4000):
         some = torch.randperm(8, generator=generator)[:3]
         part = among[some][:, some]
-        seen.append(float(objective(part, 8)[1] * part.diagonal().mean().square()))
+        seen.append(float(objective(part, 8, 1e-9)[1] * part.diagonal().mean().square()))
     assert abs(np.mean(seen) - all_pairs) < 4 * np.std(seen) / len(seen) ** 0.5
+
+
+def test_a_canary_whose_influence_vanishes_has_a_finite_slope_and_the_logarithm_is_smooth_at_its_floor():
+    floor = 1e-6
+    for value in (0.0, -1e-12, 1e-30, 0.5 * floor, floor, 2 * floor):
+        own = torch.tensor([value, 1.0], dtype=torch.float64, requires_grad=True)
+        (slope,) = torch.autograd.grad(objective(torch.diag(own), 2, floor)[0], own)
+        assert float(slope[0]) == pytest.approx(0.5 / max(value, floor))
+    values = [float(objective(torch.diag(torch.tensor([v, 1.0])), 2, floor)[0]) for v in (0.999 * floor, 1.001 * floor)]
+    assert values[1] - values[0] == pytest.approx(0.001, rel=0.01)
+
+
+def test_canaries_that_a_saturated_model_has_learned_do_not_stop_the_crafting():
+    start, seen = noise(POOL, 20, 3), []
+
+    def saturated(x, y, membership, seeds):
+        models = train_many(x, y, membership, seeds)
+        for model in models:
+            with torch.no_grad():
+                model[2].weight *= 30
+        seen.extend(models)
+        return models
+
+    settings = ClippedInfluence(models=2, steps=6, fisher_rows=40)
+    moved = clipped_influence(POOL, start, 3, saturated, 0.5, settings)
+    assert np.isfinite(moved.x).all() and not (moved.x == start.x).all()
+    lengths = gradient_function(seen[0])(torch.tensor(start.x), torch.tensor(start.y)).norm(dim=1)
+    assert (lengths < 1e-12).any() and (lengths > 0.5).any()
 
 
 def test_moving_raises_self_influence_and_lowers_cross_influence_within_the_range():

@@ -124,7 +124,7 @@ def craft_command(
         if last < first:
             remark(
                 f"warning: on fresh replicas the AUC went from {first:.3f} to {last:.3f}: refinement did not help. "
-                f"Perhaps {count} canaries are too many for this model; evaluate the set beside its start ({start})",
+                f"Evaluate the set beside its start ({start}), take fewer canaries than {count}, or try metagradient",
                 quiet,
             )
     if json:

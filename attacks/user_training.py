@@ -12,6 +12,7 @@ import importlib
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -31,7 +32,21 @@ class UserTraining:
 
     def __call__(self, membership: np.ndarray, seeds: Sequence[int]) -> list[nn.Module]:
         train = self.function()
-        return [_checked(train(np.flatnonzero(m), int(s)), self.name) for m, s in zip(membership, seeds, strict=True)]
+        return [self._one(train, np.flatnonzero(m), int(s)) for m, s in zip(membership, seeds, strict=True)]
+
+    def _one(self, train: Callable[[np.ndarray, int], nn.Module], indices: np.ndarray, seed: int) -> nn.Module:
+        try:
+            model = train(indices, seed)
+        except InputError:
+            raise
+        except Exception as error:  # whatever the user's function meets
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            raise InputError(
+                f"train {self.name!r} raised {type(error).__name__}: {' '.join(str(error).split())} "
+                f"({os.path.basename(last.filename)}, line {last.lineno}), called with {len(indices)} indices and seed "
+                f"{seed}: call it so yourself to see more"
+            ) from error
+        return _checked(model, self.name)
 
     def function(self) -> Callable[[np.ndarray, int], nn.Module]:
         """The function itself; the folder the command ran in is searched first. Errors: InputError."""

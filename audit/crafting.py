@@ -6,6 +6,7 @@ comes from the crafting's own streams, so that no audited run shares a coin, an 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from ..canaries.crafting import craft
 from ..canaries.metagradient import InnerTraining
 from ..canaries.refine import Refinement
 from ..foundation import InputError
+from ..foundation.tensor_file import content_sha256
 from .training.data import Data
 from .training.engine import BuildModel, train_many
 from .training.models import build_model
@@ -44,6 +46,11 @@ class Trainer:
         # frozen sets are read-only, which torch cannot wrap
         rows, labels = np.array(x), np.array(y)
         return train_many(self.build, rows, labels, membership, seeds, self.settings, self.device, self.chunk)
+
+    def identity(self) -> str:
+        """Differs between recipes: the settings and the hash of a fresh model's weights."""
+        weights = {name: p.detach().cpu().numpy() for name, p in self.build(0).named_parameters()}
+        return json.dumps([self.settings.record(), content_sha256(weights)])
 
 
 def recipe(
@@ -91,6 +98,8 @@ def craft_for(
         options |= {"build": trainer.build, "inner": inner}
     if method in ("ibis", "clipped_influence") and trainer is not None:
         options |= {"device": trainer.device}
+    if method == "ibis" and trainer is not None:
+        options |= {"recipe": trainer.identity()}
     if method == "clipped_influence" and trainer is not None:
         options |= {"clipping_norm": trainer.settings.clipping_norm}
     return craft(

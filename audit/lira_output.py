@@ -17,7 +17,13 @@ from ..foundation import InputError, read_json, write_json, write_text
 if TYPE_CHECKING:
     from .lira_report import LiraResult
 
-_FIXED = ("score", "views", "canaries_sha256", "checkpoint_sha256")  # of scores under one name, whatever is opened
+_FIXED = (
+    "score",
+    "views",
+    "canaries_sha256",
+    "checkpoint_sha256",
+    "arrays_sha256",
+)  # of scores under one name, whatever is opened
 _FIXED_ONCE_OPENED = (*_FIXED, "shadows", "seed")
 
 
@@ -44,6 +50,12 @@ def check_folder(output: Path, record: dict[str, Any], compared: tuple[str, ...]
                 f"--output {str(output)!r} holds scores that differ in {told}: name another folder, and if you look at "
                 "several with the coins open, say so by `coalmine audit --looks`; shadow models that fit may be copied "
                 "there with the folder shadows"
+            )
+        before, now = earlier.get("shadows"), record.get("shadows")
+        if isinstance(before, int) and isinstance(now, int) and now < before:
+            raise InputError(
+                f"--output {str(output)!r} holds scores from {before} shadow models, which scores from {now} would "
+                "replace: name another folder; shadow models may be copied there with the folder shadows"
             )
 
 

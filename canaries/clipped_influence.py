@@ -65,10 +65,10 @@ class ClippedInfluence:
         if self.models % 2:
             raise InputError(f"models must be even, got {self.models}: they come in complementary pairs")
         for name in ("damping", "step_size"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be positive, got {getattr(self, name)!r}")
-        if not self.cross >= 0:
-            raise InputError(f"cross must be at least 0, got {self.cross!r}")
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
+        if not 0 <= self.cross < float("inf"):
+            raise InputError(f"cross must be at least 0 and finite, got {self.cross!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +104,8 @@ def clipped_influence(
     not finite.
     """
     settings = settings or ClippedInfluence()
-    if not 0 < clipping_norm < float("inf"):
-        raise InputError(f"clipping_norm must be positive, got {clipping_norm!r}: it is that of the audit to come")
+    if not 1e-12 < clipping_norm < 1e12:  # squares must stay within float32
+        raise InputError(f"clipping_norm must lie between 1e-12 and 1e12 here, got {clipping_norm!r}: take the audit's")
     stay = remaining_rows(start, len(pool))
     labels = torch.from_numpy(start.y.copy()).to(device)
     low, high = (torch.from_numpy(np.array(bound)).to(device) for bound in pool.bounds())
@@ -131,6 +131,11 @@ def clipped_influence(
             outer.move(direction, settings.step_size * (high - low) * (1 - 0.9 * share), low, high, chosen)
             if on_step:
                 on_step({"round": number, "step": step, "self": float(own.detach()), "cross": float(among.detach())})
+    if bool((outer.canaries == torch.from_numpy(start.x.copy()).to(device)).all()):
+        raise InputError(
+            "no canary moved: at the models of this recipe all their gradients are zero. Have the models diverged or "
+            "saturated? Lower the recipe's learning rate, or scale the inputs"
+        )
     parameters = start.parameters | {"start": start.method, "seed": seed, "clipping_norm": clipping_norm}
     parameters |= {"clipped_influence": asdict(settings)}
     x = outer.canaries.cpu().numpy()

@@ -79,6 +79,10 @@ def craft(
     rows = len(pool.candidates())
     if count > rows and (start if method in MOVED else method) in FROM_ROWS:  # told before any model is trained
         raise InputError(f"count is {count}, the pool has {rows} rows to choose from: ask for fewer")
+    if method in MOVED and start in FROM_ROWS and count == len(pool):
+        raise InputError(
+            f"count {count} takes every row of the data as a canary's source: ask for fewer, some must stay"
+        )
     return _with_models(method, pool, int(count), seed, train_many, start, refinement, options)
 
 

@@ -31,10 +31,13 @@ def ibis(
     on_restart: Callable[[dict[str, Any]], None] | None = None,
     device: str | torch.device = "cpu",
     together: int | None = None,
+    recipe: str = "",
 ) -> tuple[CanarySet, list[dict[str, Any]]]:
     """(refined set, log). round_8_bits stores values an 8-bit image file can hold; measure the set after rounding.
-    together: as `refine` takes it."""
+    together, recipe: as `refine` takes them."""
     refinement = refinement or Refinement()
     models = base_models(pool, train_many, seed) if refinement.regulariser > 0 else []
-    refined, log = refine(start, pool, train_many, refinement, seed, models, checkpoint, on_restart, device, together)
+    refined, log = refine(
+        start, pool, train_many, refinement, seed, models, checkpoint, on_restart, device, together, recipe
+    )
     return (round_to_8_bits(refined) if round_8_bits else refined), log

@@ -77,12 +77,21 @@ def resume(
     if path is None or not Path(path).exists():
         return Outer.starting(torch.from_numpy(start.copy()).to(device)), []
     tensors, metadata = unpack(path, "refinement checkpoint")
+    damaged = f"refinement checkpoint {str(path)!r} is damaged or something else: delete it to start again"
     if metadata.get("kind") != "refinement" or metadata.get("content_sha256") != content_sha256(tensors):
-        raise InputError(f"refinement checkpoint {str(path)!r} is damaged or something else: delete it to start again")
-    if metadata["identity"] != identity or set(tensors) != set(TENSORS):
+        raise InputError(damaged)
+    if metadata.get("identity") != identity or set(tensors) != set(TENSORS):
         raise InputError(
-            f"refinement checkpoint {str(path)!r} belongs to another start, seed or settings, or to an older version: "
-            "name another file"
+            f"refinement checkpoint {str(path)!r} belongs to another start, recipe, seed or settings, or to an older "
+            "version: delete it, or name another output"
         )
+    expected = dict.fromkeys(TENSORS, (start.shape, np.float32)) | {"counts": (start.shape[:1], np.int64)}
+    sound = all((t.shape, t.dtype) == expected[name] and np.isfinite(t).all() for name, t in tensors.items())
+    try:
+        moves, log = int(metadata["moves"]), json.loads(metadata["log"])
+    except (KeyError, ValueError):
+        raise InputError(damaged) from None
+    if not sound or moves < 0 or not isinstance(log, list) or not all(isinstance(record, dict) for record in log):
+        raise InputError(damaged)
     state = {name: torch.from_numpy(tensors[name].copy()).to(device) for name in TENSORS}
-    return Outer(**state, moves=int(metadata["moves"])), json.loads(metadata["log"])
+    return Outer(**state, moves=moves), log

@@ -49,20 +49,16 @@ def picture(
         if pool is not None and source >= 0:
             _draw(axes[line + 1, column], pool.x[source], canaries.value_range)
             axes[line + 1, column].set_title(f"row {source}: {int(pool.y[source])}", fontsize=7)
-    panels = bottom.subplots(1, 3, squeeze=False)[0]
+    panels = bottom.subplots(1, 1 + (gradient_cosines is not None) + (influence is not None), squeeze=False)[0]
     flat = canaries.x.reshape(len(canaries), -1) - canaries.x.mean()
     _histogram(panels[0], _off_diagonal(_cosines(flat)), "cosine of centred inputs")
-    for panel in panels[1:]:
-        panel.set_visible(False)
     if gradient_cosines is not None:
-        panels[1].set_visible(True)
         _histogram(panels[1], _off_diagonal(gradient_cosines), "cosine of gradients")
     if influence is not None:
-        panels[2].set_visible(True)
         own = np.sqrt(np.maximum(np.diagonal(influence), np.finfo(float).tiny))
-        image = panels[2].imshow(influence / own[:, None] / own[None, :], vmin=-1, vmax=1, cmap="RdBu_r")
-        panels[2].set_title("influence, each over √(self · self)", fontsize=9)
-        bottom.colorbar(image, ax=panels[2])
+        image = panels[-1].imshow(influence / own[:, None] / own[None, :], vmin=-1, vmax=1, cmap="RdBu_r")
+        panels[-1].set_title("influence, each over √(self · self)", fontsize=9)
+        bottom.colorbar(image, ax=panels[-1])
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     write_bytes(path, buffer.getvalue())
@@ -80,6 +76,7 @@ def _draw(axis: Any, x: np.ndarray, value_range: tuple[float, float] | None) -> 
 def _histogram(axis: Any, values: np.ndarray, title: str) -> None:
     axis.hist(values, bins=np.linspace(-1, 1, 81))
     axis.set_title(f"{title}: mean square {np.square(values).mean() if len(values) else 0:.3f}", fontsize=9)
+    axis.set_xticks([-1, -0.5, 0, 0.5, 1])
     axis.set_yticks([])
 
 

@@ -61,6 +61,7 @@ def refine(
     on_restart: Callable[[dict[str, Any]], None] | None = None,
     device: str | torch.device = "cpu",
     together: int | None = None,
+    recipe: str = "",
 ) -> tuple[CanarySet, list[dict[str, Any]]]:
     """Refined set (labels and sources as before) and the log, one record a restart.
 
@@ -74,6 +75,7 @@ def refine(
     together     replicas computed at once, 1 for the least memory; left out: bilevel.replicas_together. The same set
                  up to rounding
     checkpoint   file to resume from, written after every restart: an interrupted and an unbroken run agree to the bit
+    recipe       what train_many does, in any words that change with it: a checkpoint of another recipe is refused
 
     Errors: InputError for settings that do not fit, missing base models, gradients that are not finite.
     """
@@ -87,7 +89,7 @@ def refine(
     low, high = (torch.from_numpy(np.array(bound)).to(device) for bound in pool.bounds())
     embeddings = [Embedding(model, settings.embedding) for model in base_models]
     start = torch.from_numpy(canaries.x.copy()).to(device)
-    outer, log = resume(checkpoint, canaries.x, _identity(canaries, settings, seed), device)
+    outer, log = resume(checkpoint, canaries.x, _identity(canaries, settings, seed, recipe), device)
     done = len(log)
     bank: list[nn.Module] = []
     if settings.restart_from == "bank" and done < settings.restarts:
@@ -128,7 +130,7 @@ def refine(
         }
         log.append(record)
         if checkpoint is not None:
-            save(checkpoint, outer, log, _identity(canaries, settings, seed))
+            save(checkpoint, outer, log, _identity(canaries, settings, seed, recipe))
         if on_restart:
             on_restart(record)
     parameters = canaries.parameters | {"start": canaries.method, "refinement": settings.stated()}
@@ -240,5 +242,5 @@ def _measure(
     return record
 
 
-def _identity(canaries: CanarySet, settings: Refinement, seed: int) -> str:
-    return json.dumps([canaries.sha256, canaries.data_fingerprint, settings.stated(), seed])
+def _identity(canaries: CanarySet, settings: Refinement, seed: int, recipe: str) -> str:
+    return json.dumps([canaries.sha256, canaries.data_fingerprint, settings.stated(), seed, recipe])

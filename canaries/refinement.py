@@ -51,11 +51,11 @@ class Refinement:
         if self.warmup >= self.steps:
             raise InputError(f"warmup {self.warmup} leaves none of the {self.steps} steps to move the canaries")
         for name in ("step_size", "learning_rate", "scale", "largest_v"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be positive, got {getattr(self, name)!r}")
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
         for name in ("regulariser", "damping"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} must be at least 0, got {getattr(self, name)!r}")
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name} must be at least 0 and finite, got {getattr(self, name)!r}")
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum must lie in [0, 1), got {self.momentum!r}")
         for name, choices in (("restart_from", RESTARTS_FROM), ("outer", OUTERS), ("regulariser_form", FORMS)):

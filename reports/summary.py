@@ -144,7 +144,8 @@ def guessed(audit: Audit) -> list[str]:
     counts, said = audit.counts, []
     if counts.all_guesses and counts.all_correct is not None:
         share = percent(counts.all_correct / counts.all_guesses)
-        said.append(f"{counts.all_correct} of {counts.all_guesses} canaries guessed right: {share}")
+        lost = f" ({counts.undefined} without a score count as wrong)" if counts.undefined else ""
+        said.append(f"{counts.all_correct} of {counts.all_guesses} canaries guessed right: {share}{lost}")
     elif not counts.guesses:
         said.append("the attack made no guess")
     if audit.repeated is not None or not counts.guesses:

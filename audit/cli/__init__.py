@@ -105,11 +105,20 @@ def main(arguments: list[str] | None = None) -> None:
         _usage_error(error, sys.argv[1:] if arguments is None else arguments)
     else:
         if code == INTERRUPTED:
-            print("interrupted: what was finished is on disk; the same command resumes", file=sys.stderr)
+            print(
+                f"interrupted: {_after_interruption(sys.argv[1:] if arguments is None else arguments)}", file=sys.stderr
+            )
         sys.exit(code if isinstance(code, int) else 0)
 
 
 INTERRUPTED = 130
+
+
+def _after_interruption(arguments: list[str]) -> str:
+    resumes = arguments[:1] in (["train"], ["lira"], ["repeat"]) or {"craft", "ibis", "--seed"} <= set(arguments)
+    if resumes:
+        return "what was finished is on disk; the same command resumes"
+    return "no file is left half written; the same command begins again"
 
 
 def _fail(message: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,8 +89,10 @@ def diagnose_command(
     model: Model = "mlp",
     steps_per_epoch: StepsPerEpoch = None,
     epochs: Epochs = 20,
-    learning_rate: LearningRate = 0.05,
-    momentum: Momentum = 0.9,
+    learning_rate: LearningRate = 0.5,
+    momentum: Momentum = 0.0,
+    noise_multiplier: NoiseMultiplier = 0.0,
+    clipping_norm: ClippingNorm = None,
     embedding: Annotated[str | None, typer.Option(help="Layer whose output is the embedding.")] = None,
     device: Device = "cpu",
     quiet: Quiet = False,
@@ -107,7 +110,9 @@ def diagnose_command(
     frozen, source = CanarySet.load(canaries), load_data(data)
     _same_data(frozen, source)
     pool = _pool(source)
-    trainer = trainer_of(source, model, steps_per_epoch, epochs, learning_rate, momentum, device=device)
+    trainer = trainer_of(
+        source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
+    )
     remark("training 4 base models", quiet)
     record = diagnose(frozen, base_models(pool, trainer, 0), pool, embedding)
     if json:
@@ -135,8 +140,8 @@ def evaluate_command(
     model: Model = "mlp",
     steps_per_epoch: StepsPerEpoch = None,
     epochs: Epochs = 20,
-    learning_rate: LearningRate = 0.05,
-    momentum: Momentum = 0.9,
+    learning_rate: LearningRate = 0.5,
+    momentum: Momentum = 0.0,
     noise_multiplier: NoiseMultiplier = 0.0,
     clipping_norm: ClippingNorm = None,
     delta: Annotated[float, typer.Option(help="δ of the one-run ε.")] = 1e-5,
@@ -169,7 +174,8 @@ def evaluate_command(
 
         used_seed = fresh_seed() if seed is None else seed
         results = evaluate_canaries(frozen, source, trainer, runs, used_seed, delta, on_runs=on_runs)
-    record = {"canaries_sha256": frozen.sha256, "delta": delta} | summary(results)
+    each = [asdict(result) for result in results]  # the same --seed shares coins between sets: compare them run by run
+    record: dict[str, Any] = {"canaries_sha256": frozen.sha256, "delta": delta, **summary(results), "each": each}
     if json:
         print_json(record)
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...foundation import InputError
+from ...foundation import InputError, sha256_of_file
 from ..choices import ATTACKS, LAYOUTS, VIEWS
 from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
 
@@ -85,7 +85,10 @@ def lira(
     ] = None,
     momentum: Annotated[float | None, typer.Option(help="Momentum of SGD.")] = None,
     augmentation: Annotated[str | None, typer.Option(help="none or flip_shift (images).")] = None,
-    chunk: Annotated[int, typer.Option(min=1, help="Models trained side by side, and a shard on disk.")] = 8,
+    chunk: Annotated[
+        int | None,
+        typer.Option(min=1, help="Models trained side by side, and a shard on disk: 8 if left out, 1 with --train."),
+    ] = None,
     jobs: Annotated[
         int, typer.Option(min=1, help="Processes on this machine; they pay once training takes minutes.")
     ] = 1,
@@ -128,6 +131,9 @@ def lira(
     from ..lira_output import check_folder, score_record, summary, write_result
 
     _check_choices(attack, views, folder, layout)
+    unused = [f"--{name.replace('_', '-')}" for name, value in trained.items() if value is not None]
+    if train is not None and unused:
+        raise InputError(f"--train trains by your own function: drop {', '.join(unused)}")
     if coins is not None and (canaries is None or target is None):
         raise InputError("--coins tells which --canaries are members of --target: give all three, or no coins")
     if target_members is not None and (target is None or canaries is not None):
@@ -143,11 +149,12 @@ def lira(
     if arrays is not None or folder is not None:
         collected = _collected(arrays, folder, layout, target_index)
         collected = collected if shadows is None else collected.first(shadows)
+        facts = {} if arrays is None else {"arrays_sha256": sha256_of_file(arrays)}
     else:
         collected, inputs, facts = _trained(
             output, attack, data, canaries, coins, target, target_members, model, train, trained,
             16 if shadows is None else shadows,
-            targets, fraction, views, chunk, jobs, scheduler, span, seed, device, quiet,
+            targets, fraction, views, chunk or (1 if train else 8), jobs, scheduler, span, seed, device, quiet,
         )  # fmt: skip
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")
@@ -251,8 +258,9 @@ def _trained(
     rows = universe(source, canary_set, test_rows_too=target is not None and canaries is None and not target_members)
     if attack == "rmia_offline" and len(rows.population_y) == 0:
         raise InputError(
-            "--attack rmia_offline needs rows outside every training set, and here the test rows are the "
-            "non-members, or there are none: give --target-members, or choose another attack"
+            "--attack rmia_offline needs rows that no model was trained on and nobody asks about, the test rows: here "
+            "they are the non-members, or the data has none. Give data with test rows and --target-members, or choose "
+            "another attack"
         )
     if recipe is None:
         recipe = engine_recipe(rows, model or "mlp", _settings(trained, rows.expected_size(fraction)), chunk, where)

@@ -198,6 +198,8 @@ def test_user_function_is_found_by_name_and_checked(tmp_path, monkeypatch):
         "    return model\n"
         "def nothing(indices, seed): return 'no module'\n"
         "def one(indices): return None\n"
+        "def broken(indices, seed):\n"
+        "    raise ValueError('boom\\nand more')\n"
     )
     training = UserTraining("my_recipe_of_tests:train", str(tmp_path))
     models = training(np.array([[True, False, True], [False, False, True]]), [10, 20])
@@ -210,6 +212,10 @@ def test_user_function_is_found_by_name_and_checked(tmp_path, monkeypatch):
         ("my_recipe_of_tests:nothing", "Module"),
         ("my_recipe_of_tests:one", r"\(indices, seed\)"),
         ("my_recipe_of_tests:absent", "no function"),
+        (
+            "my_recipe_of_tests:broken",
+            r"raised ValueError: boom and more \(my_recipe_of_tests.py, line 10\).*3 indices",
+        ),
         ("no_such_module_here:train", "cannot be imported"),
         ("my_recipe_of_tests", "package.module:function"),
     ):

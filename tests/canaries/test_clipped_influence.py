@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from coalmine.canaries import craft
+from coalmine.canaries.blank import blank
 from coalmine.canaries.clipped_influence import ClippedInfluence, clip, clipped_influence, curvature, objective
 from coalmine.canaries.noise import noise
 from coalmine.canaries.per_example import gradient_function, per_example_gradients
@@ -115,6 +116,18 @@ def test_canaries_that_a_saturated_model_has_learned_do_not_stop_the_crafting():
     assert (lengths < 1e-12).any() and (lengths > 0.5).any()
 
 
+def test_a_set_that_no_gradient_moves_is_an_error_and_not_a_set():
+    def linear(x, y, membership, seeds):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            return [nn.Linear(6, 3, bias=False) for _ in seeds]
+
+    zeros = blank(POOL, 20, 3)  # without a bias the gradient at 0 is 0, and so is the derivative of its square
+    assert (zeros.x == 0).all()
+    with pytest.raises(InputError, match="no canary moved"):
+        clipped_influence(POOL, zeros, 3, linear, 0.5, ClippedInfluence(models=2, steps=3))
+
+
 def test_moving_raises_self_influence_and_lowers_cross_influence_within_the_range():
     start, log = noise(POOL, 20, 3), []
     settings = ClippedInfluence(models=2, steps=60, fisher_rows=40, cross=1.0)
@@ -157,7 +170,7 @@ def test_models_are_trained_without_source_rows_and_with_half_of_the_canaries_as
     ("arguments", "message"),
     [
         ({"clipping_norm": None}, "give clipping_norm"),
-        ({"clipping_norm": 0.0}, "clipping_norm must be positive"),
+        ({"clipping_norm": 0.0}, "clipping_norm must lie between"),
         ({"clipping_norm": 1.0, "start": "canife"}, "no set that clipped_influence can begin with"),
     ],
 )
@@ -166,7 +179,9 @@ def test_what_cannot_work_is_refused_by_name(arguments, message):
         craft("clipped_influence", X, Y, 3, (0, 1), 4, 0, train_many=train_many, **arguments)
 
 
-@pytest.mark.parametrize(("name", "value"), [("models", 3), ("steps", 0), ("cross", -1.0), ("damping", 0.0)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("models", 3), ("steps", 0), ("cross", -1.0), ("damping", 0.0), ("step_size", np.inf)]
+)
 def test_settings_out_of_range_are_refused_by_name(name, value):
     with pytest.raises(InputError, match=name):
         ClippedInfluence(**{name: value})

@@ -77,6 +77,12 @@ def test_too_few_rows_are_told_before_any_model_is_trained(method):
         craft(method, X, Y, 3, (0, 1), 41, 0, train_many=never, start="greedy")
 
 
+@pytest.mark.parametrize("method", ["ibis", "clipped_influence", "metagradient"])
+def test_canaries_whose_sources_are_all_of_the_data_are_refused(method):
+    with pytest.raises(InputError, match="count 40 takes every row"):
+        craft(method, X, Y, 3, (0, 1), 40, 0, train_many=train_many, start="random")
+
+
 def test_highest_loss_takes_the_rows_with_the_highest_loss_among_the_allowed():
     seen = {}
 

@@ -110,7 +110,7 @@ def test_an_interrupted_refinement_resumes_to_the_same_bits(tmp_path, settings):
     assert resumed.sha256 == whole.sha256 and again == log
     finished, _ = refine(start, pool(), train_many, settings, 1, checkpoint=tmp_path / "c")
     assert finished.sha256 == whole.sha256
-    with pytest.raises(InputError, match="another start, seed or settings"):
+    with pytest.raises(InputError, match="another start, recipe, seed or settings"):
         refine(start, pool(), train_many, settings, 2, checkpoint=tmp_path / "c")
     (tmp_path / "c").write_bytes(start.to_bytes())
     with pytest.raises(InputError, match="damaged or something else"):

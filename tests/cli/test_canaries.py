@@ -6,6 +6,7 @@ import pytest
 
 from coalmine.audit.cli import main
 from coalmine.canaries import CanarySet
+from coalmine.foundation import InputError
 
 
 def run(capsys, *arguments):
@@ -75,6 +76,11 @@ def test_a_set_is_crafted_through_models_then_shown_diagnosed_and_evaluated(tmp_
     assert code == 0 and page.read_bytes().startswith(b"\x89PNG")
     code, text, _ = run(capsys, "canaries", "diagnose", out, *QUICK, "--json")
     assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20
+    private = ["--noise-multiplier", 1, "--clipping-norm", 1]
+    code, text, _ = run(capsys, "canaries", "diagnose", out, *QUICK, *private, "--json")
+    assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20
+    code, text, _ = run(capsys, "canaries", "evaluate", out, *QUICK, "--runs", 2, "--seed", 1, "--json")
+    assert code == 0 and len(json.loads(text)["each"]) == 2
     code, text, err = run(capsys, "canaries", "evaluate", out, *QUICK, "--runs", 2, "--seed", 1)
     assert code == 0 and "TPR at FPR 0.05" in text and "fresh run of its own" in err
 
@@ -92,6 +98,39 @@ def test_canaries_for_dp_sgd_take_the_clipping_norm_of_the_recipe(tmp_path, caps
     canaries = CanarySet.load(out)
     assert canaries.method == "clipped_influence" and canaries.parameters["start"] == "mislabelled"
     assert canaries.parameters["clipping_norm"] == 0.5
+
+
+def test_what_can_be_resumed_after_an_interruption_is_said_truly(capsys, monkeypatch):
+    from coalmine.audit import cli
+
+    monkeypatch.setattr(cli, "app", lambda *_, **__: cli.INTERRUPTED)
+    for arguments, resumes in (
+        (["canaries", "craft", "--method", "ibis", "--seed", "1"], True),
+        (["canaries", "craft", "--method", "ibis"], False),
+        (["canaries", "evaluate", "c.safetensors"], False),
+        (["train", "--epochs", "3"], True),
+        (["lira"], True),
+    ):
+        code, _, err = run(capsys, *arguments)
+        assert code == 130 and ("the same command resumes" in err) == resumes, arguments
+
+
+def test_a_refinement_is_not_resumed_under_another_recipe(tmp_path, capsys, monkeypatch):
+    from coalmine.canaries import refine
+
+    out, save = tmp_path / "c.safetensors", refine.save
+    craft = ["canaries", "craft", *QUICK, "--method", "ibis", "--count", 20, "--restarts", 2, "--seed", 1, "-o", out]
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        raise InputError("stopped after a restart")
+
+    monkeypatch.setattr(refine, "save", save_and_stop)
+    assert run(capsys, *craft)[0] == 2 and (tmp_path / "c.safetensors.progress").exists()
+    monkeypatch.setattr(refine, "save", save)
+    code, _, err = run(capsys, *craft, "--learning-rate", 5)
+    assert code == 2 and "belongs to another start, recipe, seed or settings" in err
+    assert run(capsys, *craft)[0] == 0
 
 
 def test_refinement_that_made_the_set_less_detectable_says_so(tmp_path, capsys, monkeypatch):

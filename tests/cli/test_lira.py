@@ -306,6 +306,7 @@ def test_a_users_own_training_function(tmp_path, small_data):
     assert record["origin"]["train"] == "recipe:train"
     assert record["attacks"]["lira_online"]["metrics"]["auc"] > 0.6  # a linear model of 60 rows overfits
     assert len((tmp_path / "calls.txt").read_text().splitlines()) == 6
+    assert len(list((tmp_path / "runs" / "lira" / "shadows").glob("shard-*.npz"))) == 6  # one shard a model
 
 
 def test_arrays_give_the_same_scores_as_the_function(capsys, tmp_path, values):
@@ -330,7 +331,13 @@ def test_arrays_give_the_same_scores_as_the_function(capsys, tmp_path, values):
     code, _, err = run(capsys, "--arrays", tmp_path / "arrays.npz", "--output", tmp_path / "run", "--shadows", 99)
     assert code == 0 and "16 shadow models are present of 99 asked for" in err  # privacy_meter #146
     code, _, err = run(capsys, "--arrays", tmp_path / "arrays.npz", "--output", tmp_path / "run", "--shadows", 8)
-    assert json.loads((tmp_path / "run" / "lira.json").read_text())["shadows"] == 8
+    assert code == 2 and "holds scores from 16 shadow models" in err
+    code, _, err = run(capsys, "--arrays", tmp_path / "arrays.npz", "--output", tmp_path / "eight", "--shadows", 8)
+    assert code == 0 and json.loads((tmp_path / "eight" / "lira.json").read_text())["shadows"] == 8
+    arrays = dict(np.load(tmp_path / "arrays.npz"))
+    np.savez(tmp_path / "other.npz", **(arrays | {"target_logits": arrays["target_logits"] + 1}))
+    code, _, err = run(capsys, "--arrays", tmp_path / "other.npz", "--output", tmp_path / "run")
+    assert code == 2 and "arrays_sha256" in err
 
 
 def test_another_tools_folder(capsys, tmp_path, values):
@@ -383,6 +390,7 @@ def test_data_that_leak_are_called_out(capsys, tmp_path):
         ([*RECIPE, "--arrays", "a.npz", "--model", "mlp"], "exclude"),
         ([*RECIPE, "--noise-multiplier", 1.0], "clipping_norm"),
         (["--train", "nowhere:train"], "nowhere"),
+        (["--train", "nowhere:train", "--epochs", 5, "--momentum", 0.9], "drop --epochs, --momentum"),
         (["--arrays", "absent.npz"], "absent.npz"),
         (["--folder", "absent"], "--layout"),
         (["--scheduler", "tcp://127.0.0.1:1", *RECIPE], "scheduler"),

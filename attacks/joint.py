@@ -20,7 +20,7 @@ example's own mean: the Student t of `spread`. Only the examples in `pool` deter
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from .moments import Moments
 from .spread import Predictive
 from .trend import Trend, fit_trend
 
-FEWEST_EXAMPLES = 30  # below, neither trend nor mixture can be told from noise: the plain centre is used
+FEWEST_EXAMPLES = 100  # below, neither trend nor mixture can be told from noise: the plain centre is used
 EXAMPLES_A_COMPONENT = 100
 MOST_COMPONENTS = 3
 EM_STEPS = 60
@@ -121,22 +121,25 @@ def joint(
     if pool.sum() < FEWEST_EXAMPLES:
         return None
     components = int(np.clip(pool.sum() // EXAMPLES_A_COMPONENT, 1, MOST_COMPONENTS))
+    # in units of a power of two near the spread: the same digits for any unit, and no over- or underflow
+    unit = 2.0 ** np.round(np.log2(max(float(np.std(outside.mean[pool])), np.finfo(np.float64).tiny)))
+    sides = tuple(replace(m, mean=m.mean / unit, squares=m.squares / unit**2) for m in (inside, outside))
     shape = inside.mean.shape
-    observed = np.stack([inside.mean.ravel(), outside.mean.ravel()], axis=1)
+    observed = np.stack([side.mean.ravel() for side in sides], axis=1)
     usable = np.repeat(pool, shape[1])
-    given = (inside, outside), observed, usable, components
+    given = (sides[0], sides[1]), observed, usable, components
     first = _fit(*given, hardness=observed[:, 1])
     second = _fit(*given, hardness=first.hardness)
     mixture = second.mixture
     fitted = {
         "weights": mixture.weight.tolist(),
-        "in": mixture.mean[:, 0].tolist(),
-        "out": mixture.mean[:, 1].tolist(),
-        "variance_in": mixture.covariance[:, 0, 0].tolist(),
-        "variance_out": mixture.covariance[:, 1, 1].tolist(),
-        "covariance": mixture.covariance[:, 0, 1].tolist(),
+        "in": (unit * mixture.mean[:, 0]).tolist(),
+        "out": (unit * mixture.mean[:, 1]).tolist(),
+        "variance_in": (unit**2 * mixture.covariance[:, 0, 0]).tolist(),
+        "variance_out": (unit**2 * mixture.covariance[:, 1, 1]).tolist(),
+        "covariance": (unit**2 * mixture.covariance[:, 0, 1]).tolist(),
     }
-    return second.side(0, inside.count), second.side(1, outside.count), fitted
+    return second.side(0, inside.count, unit), second.side(1, outside.count, unit), fitted
 
 
 @dataclass(frozen=True)
@@ -155,14 +158,14 @@ class _Fit:
         """(n,): the OUT centre."""
         return (np.exp(self.log_weight) * self.centre[:, :, 1]).sum(axis=1)
 
-    def side(self, k: int, count: np.ndarray) -> JointPredictive:
+    def side(self, k: int, count: np.ndarray, unit: float) -> JointPredictive:
         shape, prior = (*count.shape, -1), self.trends[k].freedom
         scale = np.sqrt(self.variances[k][:, None] + self.covariance[:, :, k])
         pooled = np.isinf(prior)
         return JointPredictive(
             self.log_weight.reshape(shape),
-            self.centre[:, :, k].reshape(shape),
-            scale.reshape(shape),
+            unit * self.centre[:, :, k].reshape(shape),
+            unit * scale.reshape(shape),
             np.inf if pooled else (prior + count - 1)[:, :, None],
             {"prior_degrees_of_freedom": None if pooled else prior},
         )

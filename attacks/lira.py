@@ -22,7 +22,7 @@ from .. import __version__
 from ..foundation import InputError
 from .carlini2021 import lira_carlini2021
 from .joint import JointPredictive, joint
-from .moments import Moments, checked_shadows, side_moments
+from .moments import Moments, checked_shadows, side_moments, typical
 from .result import (
     MISSING_VALUES,
     NON_FINITE_TARGET,
@@ -50,7 +50,7 @@ def lira(
     """LiRA scores (n,). shadow_phi (S, n, views) or (S, n); keep (S, n) bool, who trained whom; target_phi (n, views).
 
     mode: see the module. variance: per_example, pooled, shrunk or fixed_raw (`spread`). centre: mean, median or
-    joint (`joint`: both centres by empirical Bayes; for online and shrunk, its default; the mean below 30 examples).
+    joint (`joint`: both centres by empirical Bayes; for online and shrunk, its default; the mean below 100 examples).
     variant "carlini2021" reproduces the published code with its faults (`carlini2021`); centre does not apply to it.
     Status: an example without a value on a needed side has no score (too_few_in, too_few_out); with a single value,
     constant values (zero_variance) or values left out (missing_values) it has one and is flagged.
@@ -73,17 +73,24 @@ def lira(
     inside = side_moments(values, mask, of_side) if online else None
     status, defined = _status(outside, inside, target)
 
+    teaches = typical(outside, status == "ok")
+    if inside is not None:
+        teaches = typical(inside, teaches)
     with np.errstate(invalid="ignore", over="ignore"):
+        out = _side(outside, teaches, variance, "out")
         if inside is None:
-            out = _side(outside, status, variance, "out")
             per_view, fitted = _one_side(out, target, mode), {"out": out.fitted}
         else:
-            within, out, fitted = _both_sides(inside, outside, status, variance, centre)
-            per_view = within.log_density(target) - out.log_density(target)
-            if variance == "shrunk":
-                lower = np.minimum(within.location, out.location)
-                ceiling = within.log_density(lower) - out.log_density(lower)
-                per_view = np.where(target < lower, np.minimum(per_view, ceiling), per_view)
+            within = _side(inside, teaches, variance, "in")
+            per_view = _ratio(within, out, target, variance)
+            fitted = {"in": within.fitted, "out": out.fitted}
+            together = joint(inside, outside, teaches) if centre == "joint" else None
+            if together is not None:
+                joint_in, joint_out, centres = together
+                learned = _ratio(joint_in, joint_out, target, variance)
+                # what was learned from typical examples says nothing of an absurd one
+                per_view = np.where((teaches | (status != "ok"))[:, None], learned, per_view)
+                fitted = {"in": joint_in.fitted, "out": joint_out.fitted, "centres": centres}
         scores = np.where(defined, per_view.mean(axis=1), np.nan)
 
     count_in, count_out = mask.sum(axis=0), (~mask).sum(axis=0)
@@ -121,16 +128,16 @@ def _status(outside: Moments, inside: Moments | None, target: np.ndarray) -> tup
     return status, defined
 
 
-def _both_sides(
-    inside: Moments, outside: Moments, status: np.ndarray, variance: str, centre: str
-) -> tuple[Predictive | JointPredictive, Predictive | JointPredictive, dict[str, Any]]:
-    """IN and OUT predictive and what was fitted."""
-    out, within = _side(outside, status, variance, "out"), _side(inside, status, variance, "in")
-    together = joint(inside, outside, status == "ok") if centre == "joint" else None
-    if together is None:
-        return within, out, {"in": within.fitted, "out": out.fitted}
-    joint_in, joint_out, centres = together
-    return joint_in, joint_out, {"in": joint_in.fitted, "out": joint_out.fitted, "centres": centres}
+def _ratio(
+    within: Predictive | JointPredictive, out: Predictive | JointPredictive, target: np.ndarray, variance: str
+) -> np.ndarray:
+    """(n, views): log p(target; IN) − log p(target; OUT), with the ceiling of "shrunk"."""
+    per_view = within.log_density(target) - out.log_density(target)
+    if variance == "shrunk":
+        lower = np.minimum(within.location, out.location)
+        ceiling = within.log_density(lower) - out.log_density(lower)
+        per_view = np.where(target < lower, np.minimum(per_view, ceiling), per_view)
+    return per_view
 
 
 def _one_side(out: Predictive, target: np.ndarray, mode: str) -> np.ndarray:
@@ -142,12 +149,11 @@ def _one_side(out: Predictive, target: np.ndarray, mode: str) -> np.ndarray:
     return -out.log_density(target)
 
 
-def _side(moments: Moments, status: np.ndarray, variance: str, name: str) -> Predictive:
-    """The predictive of a side, pooled over the examples without a remark.
+def _side(moments: Moments, pool: np.ndarray, variance: str, name: str) -> Predictive:
+    """The predictive of a side, pooled over the typical examples without a remark, pool (n,) bool.
 
     Where every example has one (two shadows: one IN, one OUT), those with two values on this side have to do.
     """
-    pool = status == "ok"
     if not (pool & (moments.count >= 2).all(axis=1)).any():
         pool = ~moments.constant.any(axis=1) & (moments.missing == 0).all(axis=1)
     try:

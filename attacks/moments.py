@@ -13,6 +13,8 @@ import numpy as np
 from ..foundation import InputError
 from .arrays import as_float, as_mask
 
+LARGEST = 1e60  # of a usable value: fourth powers stay within float64. No model has such logits
+FAR_CENTRE, FAR_VARIANCE = 100.0, (1e-12, 1e6)  # of an untypical example, relative to the spread and median of all
 _BLOCK_VALUES = 2**18  # values worked on at once: 2 MiB of float64, which stays in a core's cache
 
 
@@ -62,6 +64,29 @@ def side_moments(values: np.ndarray, side: np.ndarray, centre: str = "mean") -> 
     return Moments(count, mean, squares, mean if centre == "mean" else middle, missing, constant)
 
 
+def typical(moments: Moments, pool: np.ndarray) -> np.ndarray:
+    """(n,) bool: examples of `pool` (n,) whose values can teach something about the others.
+
+    One absurd value, a centre or a variance orders of magnitude away from all others, would spoil what is learned from
+    all examples together. The bounds are so wide that no value of a model is left out by chance.
+    """
+    kept = pool.copy()
+    for view in range(moments.mean.shape[1]):
+        rows = np.flatnonzero(pool & (moments.count[:, view] >= 2) & ~moments.constant[:, view])
+        if len(rows) == 0:
+            continue
+        mean = moments.mean[:, view]
+        low, middle, high = np.quantile(mean[rows], (0.1, 0.5, 0.9))
+        if high > low:
+            kept &= ~(np.abs(mean - middle) > FAR_CENTRE * (high - low))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variance = moments.squares[:, view] / (moments.count[:, view] - 1)
+            ratio = variance / np.median(variance[rows])
+            used = (moments.count[:, view] >= 2) & ~moments.constant[:, view]
+            kept &= ~(used & ((ratio < FAR_VARIANCE[0]) | (ratio > FAR_VARIANCE[1])))
+    return kept
+
+
 def mean_over(values: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean (n,), count (n,) and number of missing values (n,) over the shadows of a side; values, side (S, n)."""
     moments = side_moments(values[:, :, None], side)
@@ -81,7 +106,8 @@ def log_mean_confidence(log_confidence: np.ndarray, side: np.ndarray) -> tuple[n
 
 
 def checked_shadows(shadow: object, keep: object, target: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """shadow (S, n, views), keep (S, n) bool, target (n, views) float64; a missing view axis is one view.
+    """shadow (S, n, views), keep (S, n) bool, target (n, views) float64; a missing view axis is one view. Finite values
+    beyond ±LARGEST become NaN: missing, like everything that no model says.
 
     Errors: InputError naming the array whose shape does not fit.
     """
@@ -95,7 +121,16 @@ def checked_shadows(shadow: object, keep: object, target: object) -> tuple[np.nd
         mine = mine[:, None]
     if mine.shape != values.shape[1:]:
         raise InputError(f"target values {mine.shape} must have the examples and views of the shadows {values.shape}")
-    return values, as_mask(keep, "keep", values.shape[:2]), mine
+    return _sane(values), as_mask(keep, "keep", values.shape[:2]), _sane(mine)
+
+
+def _sane(values: np.ndarray) -> np.ndarray:
+    if (
+        values.dtype == np.float32
+        or not max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)) > LARGEST
+    ):
+        return values
+    return np.where(np.isfinite(values) & (np.abs(values) > LARGEST), np.nan, values)
 
 
 def one_view(shadow: object, keep: object, target: object, attack: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -400,6 +400,36 @@ def test_examples_with_a_remark_are_scored_by_the_others_and_move_none_of_them()
     assert np.isfinite(joined.scores[-4:-1]).all() and np.isnan(joined.scores[-1])
 
 
+@pytest.mark.parametrize("absurd", [1e6, 1e30, 1e55, 1e150])
+@pytest.mark.parametrize("centre", ["joint", "mean"])
+def test_one_absurd_value_leaves_the_others_as_if_its_example_were_not_there(absurd, centre):
+    shadow, keep, target, _ = few_shadow_design(300, 8, 1)
+    one = int(np.flatnonzero(keep.sum(axis=0) == 4)[0])
+    others = np.arange(300) != one
+    without = lira(shadow[:, others], keep[:, others], target[others], centre=centre).scores
+    for place in np.flatnonzero(keep[:, one])[:1], np.flatnonzero(~keep[:, one])[:1]:
+        spoilt = shadow.copy()
+        spoilt[place, one] = absurd
+        result = lira(spoilt, keep, target, centre=centre)
+        np.testing.assert_allclose(result.scores[others], without, rtol=1e-9, atol=1e-9)
+        assert result.status[one] == ("missing_values" if absurd > 1e60 else "ok")
+        assert np.isfinite(result.scores[one])
+
+
+@pytest.mark.parametrize("unit", [2.0**-330, 1e-100, 1e-3, 1e50])
+def test_scores_do_not_depend_on_the_unit(unit):
+    shadow, keep, target, _ = few_shadow_design(300, 8, 2)
+    expected = lira(shadow, keep, target).scores
+    np.testing.assert_allclose(lira(unit * shadow, keep, unit * target).scores, expected, rtol=1e-7, atol=1e-7)
+
+
+def test_a_target_beyond_all_models_is_named_and_not_scored():
+    shadow, keep, target, _ = few_shadow_design(300, 8, 3)
+    target[5] = 1e200
+    result = lira(shadow, keep, target)
+    assert result.status[5] == "non_finite_target" and np.isnan(result.scores[5])
+
+
 def test_the_order_of_many_examples_does_not_matter_to_the_ones_that_the_mixture_is_fitted_to():
     shadow, keep, target, _ = few_shadow_design(6000, 8, 0)
     order = np.random.default_rng(1).permutation(6000)

@@ -5,8 +5,9 @@
 
 1,000 training and 500 test rows, chosen once for all seeds. 200 canaries a set. Audited is cnn-137k; sets are refined
 through networks of that kind, or through the smaller `cnn` and then audited on cnn-137k. A piece is one (seed, method)
-set or its evaluation, kept as a file: an interrupted call goes on where it stopped. A seed means new base models,
-replicas, labels, starts, coins and audited models. Seeds 900 and 901 served to choose the recipe and are not reported.
+set or its evaluation in one setting (epochs of the audited training), kept as a file: an interrupted call goes on where
+it stopped. A seed means new base models, replicas, labels, starts, coins and audited models. Seeds 900 and 901 served
+to choose the recipe and are not reported.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="imagefolder:CIFAR10", help="colour images of 32 × 32 in ten classes")
     parser.add_argument("--folder", type=Path, default=Path("runs/canaries_cifar"))
-    parser.add_argument("--seeds", type=int, default=4, help="seeds 0 … n − 1")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 … n − 1")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--print-only", action="store_true", help="print what is there, make nothing")
     arguments = parser.parse_args()

@@ -255,7 +255,12 @@ def _next_steps(audit: Audit) -> tuple[str, ...]:
             "Or train repeatedly with one canary each (`coalmine repeat --one-canary`).",
         )
     if audit.verdict == "no_power":
-        return (*_power_steps(audit), "Then train and audit again: coins cannot be drawn after training.")
+        return (
+            *_power_steps(audit),
+            "A claim that allows much may need too many: `coalmine power` also says how many independent trainings with one "
+            "canary each would do, `coalmine repeat --one-canary` makes them.",
+            "Then train and audit again: coins cannot be drawn after training.",
+        )
     return (
         "State what the training promises (mechanism and parameters, or ε and δ) and judge the same scores again. "
         "A claim made to fit the result proves nothing.",

@@ -37,6 +37,7 @@ WITH_MODELS = (
 )
 METHODS = (*PLAIN, *WITH_MODELS)
 MOVED = ("ibis", "clipped_influence", "metagradient")  # methods that move the inputs of a start
+DEFAULT_START = {"ibis": "greedy", "clipped_influence": "binary_noise", "metagradient": "binary_noise"}
 FROM_ROWS = ("random", "mislabelled", "highest_loss", "highest_self_influence", "greedy")
 
 
@@ -52,7 +53,7 @@ def craft(
     data_fingerprint: str = "",
     allowed: np.ndarray | None = None,
     train_many: TrainMany | None = None,
-    start: str = "binary_noise",
+    start: str | None = None,
     refinement: Refinement | None = None,
     **options: Any,
 ) -> CanarySet:
@@ -60,8 +61,8 @@ def craft(
 
     x (n, …) float, y (n,) labels 0 … classes − 1; value_range as in CanarySet; allowed (n,) bool restricts the rows
     that may become canaries. train_many trains base models and replicas by the recipe that will be audited; methods
-    of WITH_MODELS need it. start belongs to the methods of MOVED, refinement to "ibis"; options go to the method, as
-    clipping_norm to "clipped_influence".
+    of WITH_MODELS need it. start, the method whose set is moved, belongs to the methods of MOVED; left out it is
+    DEFAULT_START's. refinement belongs to "ibis"; options go to the method, as clipping_norm to "clipped_influence".
 
     The same arguments give the same set. Crafting draws from its own random streams and never sees coins, audited
     models or their noise. Errors: InputError for an unknown method, count below 1, fewer allowed rows than canaries,
@@ -71,6 +72,9 @@ def craft(
         raise InputError(f"method {method!r} is unknown: use one of {', '.join(METHODS)}")
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise InputError(f"count must be a whole number of at least 1, got {count!r}")
+    if start is not None and method not in MOVED:
+        raise InputError(f"method {method!r} moves no other set: leave start out, it belongs to {', '.join(MOVED)}")
+    start = DEFAULT_START.get(method, "") if start is None else start
     pool = Pool(x, y, classes, value_range, data_fingerprint, allowed)
     if method in PLAIN:
         return PLAIN[method](pool, int(count), seed)

@@ -36,8 +36,12 @@ def craft_command(
         "canaries.safetensors"
     ),
     start: Annotated[
-        str, typer.Option(help="ibis, clipped_influence, metagradient: the set whose inputs are moved.")
-    ] = "binary_noise",
+        str | None,
+        typer.Option(
+            help="The set whose inputs are moved: of ibis greedy if left out, of clipped_influence and metagradient "
+            "binary_noise."
+        ),
+    ] = None,
     restarts: Annotated[int, typer.Option(help="ibis: how often the replicas are trained afresh.")] = 12,
     regulariser: Annotated[float, typer.Option(help="ibis: λ of the embeddings' mean squared cosine.")] = 0.0,
     regulariser_form: Annotated[str, typer.Option(help="ibis: unit, or raw as the paper writes it.")] = "unit",
@@ -67,7 +71,7 @@ def craft_command(
 
     Example: coalmine canaries craft --data digits --method ibis --model mlp --count 200 --output canaries.safetensors
     """
-    from ...canaries.crafting import METHODS, PLAIN
+    from ...canaries.crafting import DEFAULT_START, METHODS, MOVED, PLAIN
     from ...foundation import fresh_seed
     from ..crafting import craft_for
     from ..training.data import load_data
@@ -78,6 +82,20 @@ def craft_command(
         )
     if method not in METHODS:
         raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
+    if start is not None and method not in MOVED:
+        raise InputError(f"--start belongs to --method {', '.join(MOVED)}: drop it for {method}")
+    for_ibis = {
+        "--restarts": restarts != 12,
+        "--regulariser": regulariser != 0,
+        "--regulariser-form": regulariser_form != "unit",
+        "--step-size": step_size != 0.08,
+        "--embedding": embedding is not None,
+        "--canary-batch": canary_batch is not None,
+        "--round-8-bits": round_8_bits,
+    }
+    unused = [option for option, given in for_ibis.items() if given and method != "ibis"]
+    if unused:
+        raise InputError(f"{', '.join(unused)} belongs to --method ibis: drop it for {method}")
     source = load_data(data)
     used_seed = fresh_seed() if seed is None else seed
     trainer, refinement, steps = None, None, 1
@@ -86,6 +104,7 @@ def craft_command(
         trainer = trainer_of(
             source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
         )
+    start = DEFAULT_START.get(method, "") if start is None else start
     if method == "metagradient":
         options = {"start": start}
     if method == "clipped_influence":

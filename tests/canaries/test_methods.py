@@ -74,13 +74,25 @@ def test_too_few_rows_are_told_before_any_model_is_trained(method):
         pytest.fail("a model was trained first")
 
     with pytest.raises(InputError, match="count is 41, the pool has 40 rows"):
-        craft(method, X, Y, 3, (0, 1), 41, 0, train_many=never, start="greedy")
+        craft(method, X, Y, 3, (0, 1), 41, 0, train_many=never)
 
 
 @pytest.mark.parametrize("method", ["ibis", "clipped_influence", "metagradient"])
 def test_canaries_whose_sources_are_all_of_the_data_are_refused(method):
     with pytest.raises(InputError, match="count 40 takes every row"):
         craft(method, X, Y, 3, (0, 1), 40, 0, train_many=train_many, start="random")
+
+
+def test_ibis_begins_with_greedy_rows_and_the_others_with_binary_noise():
+    settings = Refinement(replicas=2, restarts=1, steps=2, warmup=1)
+    ibis = craft("ibis", X, Y, 3, (0, 1), 8, 0, train_many=train_many, refinement=settings)
+    quick = ClippedInfluence(models=2, steps=1, fisher_rows=10)
+    clipped = craft(
+        "clipped_influence", X, Y, 3, (0, 1), 8, 0, train_many=train_many, clipping_norm=1.0, settings=quick
+    )
+    assert ibis.parameters["start"] == "greedy" and clipped.parameters["start"] == "binary_noise"
+    with pytest.raises(InputError, match="moves no other set"):
+        craft("noise", X, Y, 3, (0, 1), 8, 0, start="greedy")
 
 
 def test_highest_loss_takes_the_rows_with_the_highest_loss_among_the_allowed():

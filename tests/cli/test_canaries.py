@@ -53,6 +53,8 @@ def test_craft_writes_a_set_made_from_the_data(tmp_path, capsys, method):
         (["--count", "0"], "count"),
         (["--count", "999999", "--method", "random"], "999999"),
         (["--data", "nowhere.csv"], "nowhere.csv"),
+        (["--method", "noise", "--start", "greedy"], "--start belongs to"),
+        (["--method", "noise", "--restarts", "3", "--round-8-bits"], "--restarts, --round-8-bits belongs to"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, options, says):
@@ -140,7 +142,7 @@ def test_refinement_that_made_the_set_less_detectable_says_so(tmp_path, capsys, 
         def fake(source, method, count, seed, trainer, refinement, start, on_restart, **_):
             for number, value in enumerate(values):
                 on_restart({"restart": number, "auc": value, "outer": 1.0, "moved": 0.1})
-            return crafting.craft_for(source, start, count, seed)
+            return crafting.craft_for(source, "noise", count, seed)
 
         return fake
 

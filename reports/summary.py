@@ -257,8 +257,8 @@ def _next_steps(audit: Audit) -> tuple[str, ...]:
     if audit.verdict == "no_power":
         return (
             *_power_steps(audit),
-            "A claim that allows much may need too many: `coalmine power` also says how many independent trainings with one "
-            "canary each would do, `coalmine repeat --one-canary` makes them.",
+            "A claim that allows much may need too many: `coalmine power` also says how many independent trainings "
+            "with one canary each would do, `coalmine repeat --one-canary` makes them.",
             "Then train and audit again: coins cannot be drawn after training.",
         )
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ..canaries.canary_set import CanarySet
-from ..canaries.crafting import craft
+from ..canaries.crafting import WITH_MODELS, craft
 from ..canaries.metagradient import InnerTraining
 from ..canaries.refine import Refinement
 from ..foundation import InputError
@@ -26,18 +26,21 @@ from .training.engine import BuildModel, train_many
 from .training.models import build_model
 from .training.settings import TrainingSettings
 
+RECIPE = ("steps_per_epoch", "epochs", "learning_rate", "momentum", "noise_multiplier", "clipping_norm")
+
 
 @dataclass(frozen=True)
 class Trainer:
     """Trains models by one recipe on whatever rows it is given: the `train_many` that crafting and evaluation take.
 
-    settings.public_size stands for the data-set size in the divisor, whoever is included.
+    settings.public_size stands for the data-set size in the divisor, whoever is included. model: its name, if any.
     """
 
     build: BuildModel
     settings: TrainingSettings
     device: str | torch.device = "cpu"
     chunk: int = 8
+    model: str | None = None
 
     def __call__(self, x: np.ndarray, y: np.ndarray, membership: np.ndarray, seeds: Sequence[int]) -> list[nn.Module]:
         """K models, model k on the rows (n, …), (n,) that membership[k] (n,) marks. Errors: InputError."""
@@ -78,7 +81,7 @@ def recipe(
         sampler=sampler,
         momentum=momentum,
     )
-    return Trainer(lambda seed: build_model(model, shape, classes, seed), settings, device)
+    return Trainer(lambda seed: build_model(model, shape, classes, seed), settings, device, model=model)
 
 
 def craft_for(
@@ -102,7 +105,7 @@ def craft_for(
         options |= {"recipe": trainer.identity()}
     if method == "clipped_influence" and trainer is not None:
         options |= {"clipping_norm": trainer.settings.clipping_norm}
-    return craft(
+    canaries = craft(
         method,
         data.x,
         data.y,
@@ -115,3 +118,23 @@ def craft_for(
         refinement=refinement,
         **options,
     )
+    if trainer is None or method not in WITH_MODELS:
+        return canaries
+    return replace(canaries, parameters=canaries.parameters | {"recipe": _stated(trainer.settings, trainer.model)})
+
+
+def recipe_differences(canaries: CanarySet, settings: TrainingSettings, model: str | None) -> list[str]:
+    """How the recipe that a set was crafted through differs from this one, as "momentum 0.9, now 0"; nothing where the
+    set states none."""
+    crafted = canaries.parameters.get("recipe")
+    if not isinstance(crafted, dict):
+        return []
+    now = _stated(settings, model)
+    return [
+        f"{name} {crafted[name]}, now {now[name]}" for name in now if name in crafted and crafted[name] != now[name]
+    ]
+
+
+def _stated(settings: TrainingSettings, model: str | None) -> dict[str, Any]:
+    stated = {name: getattr(settings, name) for name in RECIPE}
+    return stated if model is None else {"model": model, **stated}

@@ -60,6 +60,7 @@ def train(
     if (canaries is None) != (coins is None):
         raise InputError("--canaries and --coins go together: give both, or neither for a run without canaries")
     from ...canaries import CanarySet, Coins
+    from ..crafting import recipe_differences
     from ..training.data import load_data
     from ..training.models import build_model
     from ..training.run import train_run, training_rows
@@ -81,6 +82,9 @@ def train(
         momentum=momentum,
         augmentation=augmentation,
     )
+    differences = recipe_differences(canary_set, settings, model) if canary_set is not None else []
+    if differences:
+        remark(f"warning: the canaries were crafted through another recipe ({'; '.join(differences)})", quiet)
     if seed is not None:
         remark("seeded: this run is for reproduction, not for privacy", quiet)
     shape, classes = source.x.shape[1:], len(source.classes)

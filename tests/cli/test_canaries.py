@@ -102,6 +102,19 @@ def test_canaries_for_dp_sgd_take_the_clipping_norm_of_the_recipe(tmp_path, caps
     assert canaries.parameters["clipping_norm"] == 0.5
 
 
+def test_training_tells_where_its_recipe_is_not_the_one_that_the_canaries_were_crafted_for(tmp_path, capsys):
+    out, coins = tmp_path / "c.safetensors", tmp_path / "coins.json"
+    assert run(capsys, "canaries", "craft", *QUICK, "--method", "highest_loss", "--count", 20, "-o", out)[0] == 0
+    tossed = ["--coins", coins, "--commitment", tmp_path / "commitment.json"]
+    assert run(capsys, "coins", "--canaries", out, "--output", coins, *tossed[2:])[0] == 0
+    train = ["train", *QUICK, "--canaries", out, *tossed[:2]]
+    code, _, err = run(capsys, *train, "--learning-rate", 0.5, "--output", tmp_path / "same")
+    assert code == 0 and "another recipe" not in err
+    other = ["--learning-rate", 0.5, "--momentum", 0.9, "--model", "cnn"]
+    code, _, err = run(capsys, *train, *other, "--output", tmp_path / "other")
+    assert code == 0 and "crafted through another recipe (model mlp, now cnn; momentum 0.0, now 0.9)" in err
+
+
 def test_what_can_be_resumed_after_an_interruption_is_said_truly(capsys, monkeypatch):
     from coalmine.audit import cli
 

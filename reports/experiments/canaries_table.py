@@ -83,7 +83,7 @@ PIECES: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("dp 0.8", UNDER_DP, 10),
     ("dp 1.2", UNDER_DP, 10),
     ("wide", ("mislabelled", "noise", "binary noise", SHORT_ROW, FULL_ROW, REGULARISED), 10),
-    ("four times wider", ("mislabelled", "noise", "binary noise", SHORT_ROW, FULL_ROW), 5),
+    ("four times wider", ("mislabelled", "noise", "binary noise", SHORT_ROW, FULL_ROW), 10),
     ("plain", ("binary noise + SOBA", "greedy + SOBA, v = 0", "random + SOBA"), 3),
     ("plain", ("greedy + SOBA, loss, bank", "metagradient"), 3),
     ("plain", ("clipped influence",), 3),

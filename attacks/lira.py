@@ -7,9 +7,9 @@ offline_two_sided   what the 2021 code calls offline: mean over views of -log p(
 
 The densities are those of `spread.predictive`: normal, or Student t for variance "shrunk"; online, "shrunk" takes those
 of `joint`, in which both centres are estimated at once. Every example uses all of its own shadow models: counts may
-differ. With unequal variances the ratio is quadratic in phi, so that a target far
-BELOW both sides can look like a member; the shrunk variant, ours, never lets such a target pass the score of the lower
-of the two locations. The textbook variants are left as published.
+differ. With unequal variances the ratio is quadratic in phi, so that a target far BELOW both sides can look like a
+member; the shrunk variant, ours, never lets such a target pass the score of the lower of the two locations, which costs
+power where the variances truly differ. The textbook variants are left as published.
 """
 
 from __future__ import annotations

@@ -72,6 +72,7 @@ def craft_command(
     Example: coalmine canaries craft --data digits --method ibis --model mlp --count 200 --output canaries.safetensors
     """
     from ...canaries.crafting import DEFAULT_START, METHODS, MOVED, PLAIN
+    from ...canaries.refinement import Refinement
     from ...foundation import fresh_seed
     from ..crafting import craft_for
     from ..training.data import load_data
@@ -84,18 +85,20 @@ def craft_command(
         raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
     if start is not None and method not in MOVED:
         raise InputError(f"--start belongs to --method {', '.join(MOVED)}: drop it for {method}")
-    for_ibis = {
-        "--restarts": restarts != 12,
-        "--regulariser": regulariser != 0,
-        "--regulariser-form": regulariser_form != "unit",
-        "--step-size": step_size != 0.08,
-        "--embedding": embedding is not None,
-        "--canary-batch": canary_batch is not None,
-        "--round-8-bits": round_8_bits,
+    refined_by: dict[str, Any] = {
+        "restarts": restarts,
+        "regulariser": regulariser,
+        "regulariser_form": regulariser_form,
+        "step_size": step_size,
+        "embedding": embedding,
+        "canary_batch": canary_batch,
     }
-    unused = [option for option, given in for_ibis.items() if given and method != "ibis"]
-    if unused:
-        raise InputError(f"{', '.join(unused)} belongs to --method ibis: drop it for {method}")
+    if method != "ibis":
+        unused = [name for name, value in refined_by.items() if value != getattr(Refinement, name)]
+        unused += ["round_8_bits"] if round_8_bits else []
+        if unused:
+            named = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
+            raise InputError(f"{named} belongs to --method ibis: drop it for {method}")
     source = load_data(data)
     used_seed = fresh_seed() if seed is None else seed
     trainer, refinement, steps = None, None, 1
@@ -113,16 +116,7 @@ def craft_command(
         defaults = ClippedInfluence()
         options, steps = {"start": start}, defaults.rounds * defaults.steps
     if method == "ibis":
-        from ...canaries.refine import Refinement
-
-        refinement = Refinement(
-            restarts=restarts,
-            regulariser=regulariser,
-            regulariser_form=regulariser_form,
-            step_size=step_size,
-            embedding=embedding,
-            canary_batch=canary_batch,
-        )
+        refinement = Refinement(**refined_by)
         options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts
         if seed is not None:
             options["checkpoint"] = out.with_name(out.name + ".progress")

@@ -1,6 +1,7 @@
 """What theory promises of a training run: certified upper bounds on what any attack can learn of one record."""
 
 from .closed_form import accuracy_bound, chi_square, noise_multiplier_for_accuracy, one_line_bound
+from .composition import Composition
 from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
 from .gaussian import Gaussian
@@ -20,6 +21,7 @@ from .trade_off import (
 )
 
 __all__ = [
+    "Composition",
     "EpsilonDelta",
     "FixedBins",
     "Gaussian",

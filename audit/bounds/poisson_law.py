@@ -24,19 +24,25 @@ Array = NDArray[Any]
 LARGEST_LOG = 600.0
 
 
-def poisson_law(
-    sampling_rate: float, noise_multiplier: float, resolution: float, tail: float, longest: int, extended: bool = False
-) -> RatioLaw:
-    """0 < sampling_rate < 1. `resolution`, `tail`, `longest`, `extended` as in `allocation_law`."""
-    rate = sampling_rate
+def poisson_step(sampling_rate: float, noise_multiplier: float, resolution: float) -> float:
+    """The step of the log lattice: `resolution` of one step's scale."""
     inverse_square = 1.0 / noise_multiplier / noise_multiplier
-    gain = rate * (2 * float(ndtr(1 / (2 * noise_multiplier))) - 1)  # total variation of one step, exactly
-    scale = min(rate * math.sqrt(math.expm1(min(inverse_square, 700.0))), 2.5 * gain)
+    gain = sampling_rate * (2 * float(ndtr(1 / (2 * noise_multiplier))) - 1)  # total variation of one step, exactly
+    scale = min(sampling_rate * math.sqrt(math.expm1(min(inverse_square, 700.0))), 2.5 * gain)
+    return trimmed(resolution * scale)
+
+
+def poisson_law(
+    sampling_rate: float, noise_multiplier: float, tail: float, longest: int, extended: bool, step: float
+) -> RatioLaw:
+    """0 < sampling_rate ≤ 1 (1: the Gaussian mechanism). `tail`, `longest`, `extended` as in `allocation_law`;
+    `step`: of the log lattice.
+    """
+    rate = sampling_rate
     top = edge_of_present_tail(tail, noise_multiplier)
     bottom = edge_of_absent_tail(tail, noise_multiplier)
     if top > LARGEST_LOG:
         raise MemoryLimit
-    step = trimmed(resolution * scale)
     last = math.ceil(math.log1p(rate * math.expm1(top)) / step) + 1
     first = math.floor(math.log1p(rate * math.expm1(bottom)) / step) - 1
     if last - first > longest:

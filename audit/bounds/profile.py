@@ -18,7 +18,7 @@ The lower end is the value of a threshold region {bin ≥ c}, never the pointwis
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,23 +27,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .interval import Interval
-from .lattice import Measure, power
+from .lattice import Measure, convolution
 from .ratio_law import RatioLaw
 from .rounding import UNIT, pairwise_sum_error
 
 Array = NDArray[Any]
+Parts = Sequence[tuple[Measure, int]]
 
 
 class ComposedMeasure:
-    """`copies` of an epoch's measure, convolved, and what its errors cost a functional of its right tail."""
+    """The convolution of `parts`, each the measure of an epoch and how often it occurs; what its errors cost."""
 
     def __init__(
-        self, epoch: Measure, copies: int, step: float, tail: float, longest: int, extended: bool = False
+        self, parts: Sequence[tuple[Measure, int]], step: float, tail: float, longest: int, extended: bool = False
     ) -> None:
-        self.epoch, self.copies, self.step = epoch.rounded(), copies, step
-        self.measure = power(epoch.widened() if extended else epoch, copies, tail, longest).rounded()
-        # what the window of the composition lacks; a single copy is taken as it is
-        self.missing = 3.01 * tail * max(1.0, epoch.total) ** copies if copies > 1 else 0.0
+        self.parts, self.step = [(epoch.rounded(), copies) for epoch, copies in parts], step
+        self.single = sum(copies for _, copies in parts) == 1  # is taken as it is
+        given = [(epoch.widened(), copies) for epoch, copies in parts] if extended else parts
+        self.measure = convolution(given, tail, longest).rounded()
+        # what the window of the composition lacks
+        growth = math.prod(max(1.0, epoch.total) ** copies for epoch, copies in parts)
+        self.missing = 0.0 if self.single else 3.01 * tail * growth
 
     @property
     def mass(self) -> Array:
@@ -52,10 +56,15 @@ class ComposedMeasure:
     @cached_property
     def error(self) -> float:
         """Everything, in ‖·‖₁."""
-        if self.copies == 1:
+        if self.single:
             return self.measure.error
-        growth = (max(1.0, self.epoch.total) + self.epoch.error) ** (self.copies - 1)
-        return self.measure.error + self.copies * self.epoch.error * growth
+        growth = math.prod((max(1.0, epoch.total) + epoch.error) ** copies for epoch, copies in self.parts)
+        return self.measure.error + self._carried * growth
+
+    @cached_property
+    def _carried(self) -> float:
+        """The epochs' own errors in ‖·‖₁, all together."""
+        return sum(copies * epoch.error for epoch, copies in self.parts)
 
     def right_of(self, point: float) -> slice:
         """Lattice points ≥ point."""
@@ -69,12 +78,12 @@ class ComposedMeasure:
         """Error of Σ_{k ≥ threshold} weights·mass = value. weights ≤ 1, and ≤ η(k − threshold + 1) where `sloped`."""
         own = self.measure
         found = own.spread(weights * weights, len(self.mass) - len(weights)) + own.rest + own.relative * value
-        if self.copies == 1:
+        if self.single:
             return found
-        epoch, copies = self.epoch, self.copies
-        second_order = copies * epoch.error * (copies * epoch.error + self.error + self.missing)
-        spread = self._shifted_spread(threshold, sloped) + epoch.rest
-        return found + copies * (spread + 2 * epoch.relative * value) + second_order
+        for epoch, copies in self.parts:
+            spread = self._shifted_spread(epoch, threshold, sloped) + epoch.rest
+            found += copies * (spread + 2 * epoch.relative * value)
+        return found + self._carried * (self._carried + self.error + self.missing)  # second order
 
     @cached_property
     def _tails(self) -> tuple[Array, Array]:
@@ -82,26 +91,26 @@ class ComposedMeasure:
         tail = np.cumsum(self.mass[::-1])[::-1] * (1 + 1e-6)
         return tail, np.minimum(tail, self.step * np.cumsum(tail[::-1])[::-1])
 
-    @cached_property
-    def _median(self) -> int:
-        """A point that the epoch's law reaches with probability at least 0.49."""
-        tail = np.cumsum(self.epoch.mass[::-1])[::-1]
-        return self.epoch.start + int(np.flatnonzero(tail >= 0.495).max(initial=0))
+    def _shifted_spread(self, epoch: Measure, threshold: int, sloped: bool) -> float:
+        """An epoch's own error weighed by W(j), the functional with that epoch fixed at bin j and the others free.
 
-    def _shifted_spread(self, threshold: int, sloped: bool) -> float:
-        """The epoch's own error weighed by W(j), the functional with one epoch fixed at bin j and the other E − 1 free.
-
-        The E-th epoch is at or above its median m with probability 0.49 or more, and then E epochs are above
-        threshold − j + m whenever E − 1 are above threshold − j. So W(j) ≤ V(threshold − j + m)/0.49, V the functional
-        of all E epochs at another threshold. Near j = m this is V itself.
+        It is at or above its median m with probability 0.49 or more, and then all epochs together are above
+        threshold − j + m whenever the others are above threshold − j. So W(j) ≤ V(threshold − j + m)/0.49, V the
+        functional of all of them at another threshold. Near j = m this is V itself.
         W(j) is at most the total as well. Errors of V are of second order: see `doubt`.
         """
         table = self._tails[1 if sloped else 0]
-        thresholds = threshold - np.arange(self.epoch.start, self.epoch.end) + self._median - self.measure.start
+        thresholds = threshold - np.arange(epoch.start, epoch.end) + _median(epoch) - self.measure.start
         inside = np.clip(thresholds, 0, len(table))  # left of the whole law: all of it; right of it: nothing
         most = max(1.0, self.measure.total) + self.error + self.missing
         values = np.minimum(np.append(table, 0.0)[inside] / 0.49, most)
-        return self.epoch.spread(values * values)
+        return epoch.spread(values * values)
+
+
+def _median(epoch: Measure) -> int:
+    """A point that the epoch's law reaches with probability at least 0.49."""
+    tail = np.cumsum(epoch.mass[::-1])[::-1]
+    return epoch.start + int(np.flatnonzero(tail >= 0.495).max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -124,15 +133,14 @@ class Side:
     def __init__(
         self,
         step: float,
-        laws: tuple[Measure, Measure, Measure],
+        laws: tuple[Parts, Parts, Parts],
         slack: Slack,
-        copies: int,
         tail: float,
         longest: int,
         extended: bool,
     ) -> None:
         self.step, self.slack = step, slack
-        self._laws, self._compose = laws, lambda epoch: ComposedMeasure(epoch, copies, step, tail, longest, extended)
+        self._laws, self._compose = laws, lambda parts: ComposedMeasure(parts, step, tail, longest, extended)
 
     @cached_property
     def upper(self) -> ComposedMeasure:
@@ -230,28 +238,45 @@ class Side:
 
 
 class Profile:
-    """`copies` independent epochs (or steps) of a `RatioLaw`."""
+    """Independent epochs (or steps): `parts` of them, (law, copies), on log lattices of one step."""
 
-    def __init__(self, law: RatioLaw, copies: int, tail: float, longest: int) -> None:
-        self.law = law
+    def __init__(self, parts: Sequence[tuple[RatioLaw, int]], tail: float, longest: int) -> None:
+        step, extended = parts[0][0].step, parts[0][0].extended
+        if any(law.step != step for law, _ in parts):
+            raise ValueError("laws on lattices of different steps cannot be composed")
+
+        def total(of: Callable[[RatioLaw], float]) -> float:
+            return sum(copies * of(law) for law, copies in parts)
 
         def slack(plain: bool, zero: float) -> Slack:
             return Slack(
-                missing=copies * law.missing,
-                missing_plain=copies * law.missing if plain else 0.0,
+                missing=total(lambda law: law.missing),
+                missing_plain=total(lambda law: law.missing) if plain else 0.0,
                 zero=zero,
-                base=copies * law.base_error,
-                base_record=copies * law.base_error * law.record_share if plain else 0.0,
-                mean=copies * law.mean_error,
-                clip=copies * law.clip_error,
+                base=total(lambda law: law.base_error),
+                base_record=total(lambda law: law.base_error * law.record_share) if plain else 0.0,
+                mean=total(lambda law: law.mean_error),
+                clip=total(lambda law: law.clip_error),
                 clip_sloped=plain,
             )
 
-        remove = (law.upper_present, law.lower_present, law.lower_absent_tilted)
-        add = tuple(m.reflected() for m in (law.upper_absent, law.lower_absent, law.lower_present_tilted))
-        zero = -math.expm1(copies * math.log1p(-min(law.zero, 0.5))) if law.zero < 0.5 else 1.0
-        self.remove = Side(law.step, remove, slack(False, 0.0), copies, tail, longest, law.extended)
-        self.add = Side(law.step, (add[0], add[1], add[2]), slack(True, zero), copies, tail, longest, law.extended)
+        def laws(of: Callable[[RatioLaw], Measure]) -> Parts:
+            return [(of(law), copies) for law, copies in parts]
+
+        remove = (
+            laws(lambda law: law.upper_present),
+            laws(lambda law: law.lower_present),
+            laws(lambda law: law.lower_absent_tilted),
+        )
+        add = (
+            laws(lambda law: law.upper_absent.reflected()),
+            laws(lambda law: law.lower_absent.reflected()),
+            laws(lambda law: law.lower_present_tilted.reflected()),
+        )
+        zero = -math.expm1(total(lambda law: math.log1p(-min(law.zero, 0.5))))
+        zero = zero if all(law.zero < 0.5 for law, _ in parts) else 1.0
+        self.remove = Side(step, remove, slack(False, 0.0), tail, longest, extended)
+        self.add = Side(step, add, slack(True, zero), tail, longest, extended)
 
     def _sides(self, direction: str) -> list[Side]:
         return [side for name, side in (("remove", self.remove), ("add", self.add)) if direction in (name, "both")]

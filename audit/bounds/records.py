@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...foundation import InputError
+from .composition import Composition
 from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
 from .gaussian import Gaussian
@@ -42,10 +43,27 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
         return EpsilonDelta(record["epsilon"], record.get("delta", 0.0))
     if isinstance(name, str) and name in _NO_BOUND:
         raise InputError(f"mechanism {name!r}: {_NO_BOUND[name]}")
+    if name == Composition.name:
+        return _composition(record)
     if not isinstance(name, str) or name not in _FIELDS:
-        raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, got {name!r}")
+        raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, {Composition.name}, got {name!r}")
     kind, fields = _FIELDS[name]
     missing = [f for f in fields if f not in record]
     if missing:
         raise InputError(f"mechanism {name!r} needs {', '.join(fields)}: {', '.join(missing)} is missing")
     return kind(**{f: record[f] for f in fields})
+
+
+def _composition(record: dict[str, Any]) -> Composition:
+    phases = record.get("phases")
+    if not isinstance(phases, list) or not phases:
+        raise InputError(
+            f"mechanism 'composition' needs phases, a list of mechanisms with at least one, got {phases!r}"
+        )
+    built = []
+    for number, phase in enumerate(phases):
+        try:
+            built.append(mechanism_from_record(phase))
+        except InputError as error:
+            raise InputError(f"phase {number}: {error}") from None
+    return Composition(built)

@@ -5,6 +5,7 @@ from .composition import Composition
 from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
 from .gaussian import Gaussian
+from .group import GroupPrivacy
 from .guard import check_adjacency, check_same_scheme
 from .interval import Interval
 from .mechanism import Mechanism
@@ -25,6 +26,7 @@ __all__ = [
     "EpsilonDelta",
     "FixedBins",
     "Gaussian",
+    "GroupPrivacy",
     "Interval",
     "Mechanism",
     "PoissonSampling",

@@ -10,6 +10,7 @@ from .composition import Composition
 from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
 from .gaussian import Gaussian
+from .group import GroupPrivacy
 from .mechanism import Mechanism
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
@@ -45,8 +46,13 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
         raise InputError(f"mechanism {name!r}: {_NO_BOUND[name]}")
     if name == Composition.name:
         return _composition(record)
+    if name == GroupPrivacy.name:
+        if not isinstance(record.get("mechanism"), dict):
+            raise InputError(f"mechanism 'group' needs mechanism, that of one record, got {record.get('mechanism')!r}")
+        one = mechanism_from_record(record["mechanism"])
+        return GroupPrivacy(one, record.get("records", 1), record.get("adjacency", "add_remove"))
     if not isinstance(name, str) or name not in _FIELDS:
-        raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, {Composition.name}, got {name!r}")
+        raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, composition, group, got {name!r}")
     kind, fields = _FIELDS[name]
     missing = [f for f in fields if f not in record]
     if missing:

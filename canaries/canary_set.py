@@ -161,7 +161,9 @@ def _check_sources(source_index: np.ndarray, source_rows: Any, source_sha256: An
     if source_rows is not None and (isinstance(source_rows, bool) or not isinstance(source_rows, int)):
         raise InputError(f"canaries source_rows must be a whole number, got {source_rows!r}")
     if source_rows is not None and source_index.max() >= source_rows:
-        raise InputError(f"canaries come from row {int(source_index.max())} of data with {source_rows} rows: wrong data")
+        raise InputError(
+            f"canaries come from row {int(source_index.max())} of data with {source_rows} rows: wrong data"
+        )
     if not isinstance(source_sha256, str) or not re.fullmatch(r"[0-9a-f]{64}|", source_sha256):
         raise InputError(f"canaries source_sha256 must be 64 lower-case hex digits, got {source_sha256!r}")
 

@@ -4,6 +4,7 @@ from .errors import InputError
 from .files import (
     check_output_file,
     check_output_folder,
+    json_bytes,
     parse_json,
     read_bytes,
     read_json,
@@ -23,6 +24,7 @@ __all__ = [
     "check_output_folder",
     "fresh_seed",
     "in_use",
+    "json_bytes",
     "numpy_stream",
     "parse_json",
     "read_bytes",

@@ -107,7 +107,12 @@ def write_text(path: str | Path, content: str) -> None:
 
 def write_json(path: str | Path, value: Any) -> None:
     """Keys in the order given, two spaces, a final newline. Non-finite floats are refused: write null and a reason."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    write_bytes(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """The bytes that `write_json` writes."""
+    return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def read_bytes(path: str | Path, what: str, most: int | None = None) -> bytes:

@@ -16,9 +16,7 @@ except ImportError:  # Windows: no advisory locks
 
 
 @contextmanager
-def in_use(
-    path: str | Path, argument: str = "output", *, shared: bool = False, file: bool = False
-) -> Iterator[None]:
+def in_use(path: str | Path, argument: str = "output", *, shared: bool = False, file: bool = False) -> Iterator[None]:
     """Hold the folder while the block runs, or with `file` the file of that name, whether it is there or not.
 
     shared: together with others who share it, and with nobody who does not. The lock is flock(2) on a file inside the

@@ -21,7 +21,7 @@ from .claim_options import (
     claim_from_options,
 )
 from .options import Json, Quiet, print_json, remark
-from .replacing import replacing_claim
+from .replacing import HAND_WRITTEN_RUN, replacing, replacing_claim
 
 if TYPE_CHECKING:
     from ..verdict.claim import Claim
@@ -50,7 +50,12 @@ def claim(
     adjacency: Annotated[str, typer.Option("--adjacency", help="add_remove or replace_one.")] = "add_remove",
     membership: Annotated[str, typer.Option("--membership", help="coins, random_split or unknown.")] = "coins",
     run_output: Annotated[
-        Path | None, typer.Option("--run-output", help="Also write run.json: what your own trainer ran.")
+        Path | None,
+        typer.Option(
+            "--run-output",
+            callback=replacing(HAND_WRITTEN_RUN),
+            help="Also write run.json: what your own trainer ran.",
+        ),
     ] = None,
     ran: Annotated[
         str | None, typer.Option("--ran", help="With --run-output: the mechanism that ran, if not the claimed one.")
@@ -95,8 +100,6 @@ def claim(
         raise InputError(f"{', '.join(stray)} describe the run: add --run-output run.json to record it")
     written: dict[str, Any] = {"claim": claimed.to_json()}
     if run_output is not None:
-        if run_output.resolve() == output.resolve():
-            raise InputError(f"--output and --run-output are both {str(output)!r}: give two files")
         if divisor not in DIVISORS:
             raise InputError(
                 "--run-output needs --divisor: say public if gradient sums were divided by a public constant, realised "

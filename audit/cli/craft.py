@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, writable_file
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper
 from .recipe_options import (
     ClippingNorm,
     Data,
@@ -20,6 +20,7 @@ from .recipe_options import (
     StepsPerEpoch,
     trainer_of,
 )
+from .replacing import CANARIES, replacing
 
 
 def craft_command(
@@ -32,9 +33,9 @@ def craft_command(
         ),
     ] = "binary_noise",
     count: Annotated[int, typer.Option(help="How many canaries.")] = 200,
-    out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="Where to write the set.")] = Path(
-        "canaries.safetensors"
-    ),
+    out: Annotated[
+        Path, typer.Option("--output", "-o", callback=replacing(CANARIES), help="Where to write the set.")
+    ] = Path("canaries.safetensors"),
     start: Annotated[
         str | None,
         typer.Option(
@@ -77,10 +78,6 @@ def craft_command(
     from ..craft import craft_for
     from ..training.data import load_data
 
-    if out.exists() and not force:
-        raise InputError(
-            f"--output {str(out)!r} exists: coins or a run may depend on it; name another file or use --force"
-        )
     if method not in METHODS:
         raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
     if start is not None and method not in MOVED:

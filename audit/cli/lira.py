@@ -9,7 +9,8 @@ import typer
 
 from ...foundation import InputError, sha256_of_file
 from ..choices import ATTACKS, LAYOUTS, VIEWS
-from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device
+from .replacing import LIRA_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +26,7 @@ def lira(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+            "--output", "-o", callback=replacing(LIRA_FOLDER), help="Folder of the run; the same command resumes it."
         ),
     ],
     data: Annotated[

@@ -9,7 +9,8 @@ import typer
 
 from ...foundation import InputError, read_json
 from ..choices import SCORES, SUFFIXES, VIEWS
-from .options import Device, Json, Quiet, print_json, remark, torch_device, writable_file
+from .options import Device, Json, Quiet, print_json, remark, torch_device
+from .replacing import SCORE_FILE, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -32,7 +33,7 @@ def score(
         typer.Option(
             "--output",
             "-o",
-            callback=writable_file,
+            callback=replacing(SCORE_FILE),
             help="scores.csv, .parquet or .npz; a .json record is written beside it.",
         ),
     ] = Path("scores.csv"),

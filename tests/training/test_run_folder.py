@@ -165,12 +165,10 @@ def test_a_folder_in_use_is_refused_and_untouched_and_free_again_afterwards(tmp_
 
 
 def test_who_shares_a_lock_excludes_only_those_who_do_not(tmp_path):
-    with in_use(tmp_path, shared=True), in_use(tmp_path, shared=True):
-        with pytest.raises(InputError), in_use(tmp_path):
-            pass
-    with in_use(tmp_path):
-        with pytest.raises(InputError), in_use(tmp_path, shared=True):
-            pass
+    with in_use(tmp_path, shared=True), in_use(tmp_path, shared=True), pytest.raises(InputError), in_use(tmp_path):
+        pass
+    with in_use(tmp_path), pytest.raises(InputError), in_use(tmp_path, shared=True):
+        pass
     assert names(tmp_path) == []
 
 

@@ -89,8 +89,8 @@ class Coins:
             return None
         unbound = "" if self.canaries_sha256 else " and to no canary set"
         return (
-            f"The coins file has no nonce: it belongs to no commitment{unbound}. That the coins are fair and were drawn "
-            "before training rests on your word; `coalmine coins` draws and commits."
+            f"The coins file has no nonce: it belongs to no commitment{unbound}. That the coins are fair and were "
+            "drawn before training rests on your word; `coalmine coins` draws and commits."
         )
 
     def to_bytes(self) -> bytes:

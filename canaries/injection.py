@@ -25,9 +25,9 @@ def remaining_rows(canaries: CanarySet, rows: int) -> np.ndarray:
     sources = canaries.sources()
     if len(sources) and canaries.source_rows not in (None, rows):
         raise InputError(
-            f"the canaries were crafted from data with {canaries.source_rows} rows, the training data has {rows}: their "
-            "row numbers would take out the wrong rows; use the data the set was crafted from (a source that holds "
-            "rows out for testing counts those that it keeps)"
+            f"the canaries were crafted from data with {canaries.source_rows} rows, the training data has {rows}: "
+            "their row numbers would take out the wrong rows; use the data the set was crafted from (of a source that "
+            "holds rows out for testing, those that it keeps)"
         )
     if len(sources) and sources[-1] >= rows:
         raise InputError(

@@ -27,6 +27,7 @@ def in_use(path: str | Path, argument: str = "output", *, shared: bool = False, 
         return
     path = Path(os.path.realpath(path))
     place = path.with_name(f".{path.name}.lock") if file else path / ".lock"
+    made = [parent for parent in place.parents if not parent.exists()]
     handle = _locked(place, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, path, argument)
     try:
         yield
@@ -35,6 +36,9 @@ def in_use(path: str | Path, argument: str = "output", *, shared: bool = False, 
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             place.unlink(missing_ok=True)
         os.close(handle)
+        with suppress(OSError):  # what was refused before anything was written leaves no folder
+            for parent in made:
+                parent.rmdir()
 
 
 def _locked(place: Path, operation: int, path: Path, argument: str) -> int:

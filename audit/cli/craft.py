@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...foundation import InputError
+from ...foundation import InputError, in_use
 from .options import Device, Json, Quiet, Seed, print_json, remark, stepper
 from .recipe_options import (
     ClippingNorm,
@@ -117,16 +118,18 @@ def craft_command(
         options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts
         if seed is not None:
             options["checkpoint"] = out.with_name(out.name + ".progress")
-    with stepper(steps, f"crafting {method}", quiet) as advance:
+    progress = options.get("checkpoint")
+    held = nullcontext() if progress is None else in_use(progress, "progress of --output", file=True)
+    with held, stepper(steps, f"crafting {method}", quiet) as advance:
         if method == "clipped_influence":
             options["on_step"] = lambda _: advance()
         if method == "ibis":
             options["on_restart"] = lambda record: (advance(), log.append(record))
         log: list[dict[str, Any]] = []
         canaries = craft_for(source, method, count, used_seed, trainer, refinement, **options)
-    canaries.save(out)
-    if "checkpoint" in options:
-        options["checkpoint"].unlink(missing_ok=True)
+        canaries.save(out)
+        if progress is not None:
+            progress.unlink(missing_ok=True)
     record = {"canaries": str(out), "method": method, "count": len(canaries), "sha256": canaries.sha256}
     if log:
         record["log"] = log

@@ -83,6 +83,8 @@ def train(
         momentum=momentum,
         augmentation=augmentation,
     )
+    if drawn is not None and drawn.remark():
+        remark(f"warning: {drawn.remark()} run.json names no commitment.", quiet)
     differences = recipe_differences(canary_set, settings, model) if canary_set is not None else []
     if differences:
         remark(f"warning: the canaries were crafted through another recipe ({'; '.join(differences)})", quiet)

@@ -4,15 +4,15 @@
 |---|---|
 | run.json | what was run, for the audit to hold against the claim; `finished` is false until the end |
 | initial.safetensors | the weights before training: reference of the "difference" score |
-| training_state.safetensors | weights, momentum, seed: secret (mode 0600), since the seed gives the noise; gone at the end |
+| training_state.safetensors | weights, momentum, seed: secret (0600), as the seed gives the noise; gone at the end |
 | checkpoint.safetensors | the trained weights |
 
 Interrupting a run loses at most the epoch that was under way; the same call goes on and gives the same bits as an
 unbroken run. The folder is locked while a process trains in it.
 
-A seed that was given is in no file but the state: a hash of a small one could be found by trying. That the same folder
-is not continued with another seed is told by the state, and once that is gone by the initial weights. Those tell a
-small seed to whoever tries them all, as does every other trace of a seeded run: it is for reproduction, not for privacy.
+A seed that was given is in no file but the state: a hash of a small one could be found by trying. That a folder is not
+continued with another seed is told by the state, and once that is gone by the initial weights. Those tell a small seed
+to whoever tries them all, as does every trace of a seeded run: it is for reproduction, not for privacy.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...foundation import InputError
@@ -73,3 +74,10 @@ def _composition(record: dict[str, Any]) -> Composition:
         except InputError as error:
             raise InputError(f"phase {number}: {error}") from None
     return Composition(built)
+
+
+def with_noise_multiplier(mechanism: Mechanism, noise_multiplier: float) -> Mechanism:
+    """The same mechanism with other noise. Errors: InputError for a bare (epsilon, delta), which has none."""
+    if not hasattr(mechanism, "noise_multiplier"):
+        raise InputError(f"the claim {mechanism.record()} has no noise multiplier: claim a mechanism")
+    return replace(mechanism, noise_multiplier=noise_multiplier)  # type: ignore[type-var]

@@ -47,7 +47,7 @@ class ComposedMechanism(Mechanism):
 
     @abstractmethod
     def epsilon_lower_in_closed_form(self, delta: float) -> float:
-        """What a simple attack proves; matters only where the lattice is out of reach (tiny σ)."""
+        """What a simple attack proves of "remove"; matters only where the lattice is out of reach (tiny σ)."""
 
     # -------------------------------------------------------------------------------------------------------- questions
 
@@ -62,7 +62,7 @@ class ComposedMechanism(Mechanism):
             self.total_variation_in_closed_form(),
             lambda interval: interval.width / requested,
         )
-        return Interval(0.5 + found.lower / 2, min(1.0, 0.5 + found.upper / 2))
+        return Interval(0.5 + found.lower / 2, min(1.0, 0.5 + found.upper / 2), found.remark)
 
     def delta(self, epsilon: float, direction: str = "both", relative_width: float = 1e-3) -> Interval:
         """δ(ε), refined to a width of `relative_width` times its upper end where rounding permits."""
@@ -86,7 +86,8 @@ class ComposedMechanism(Mechanism):
         delta = check_delta(delta)
         if delta == 0 or self.is_gaussian:
             return self.gaussian.epsilon(delta)
-        start = Interval(min(self.epsilon_lower_in_closed_form(delta), 1e300), self.gaussian.epsilon(delta).upper)
+        least = 0.0 if direction == "add" else min(self.epsilon_lower_in_closed_form(delta), 1e300)
+        start = Interval(least, self.gaussian.epsilon(delta).upper)
         return refine(
             self, lambda profile: profile.epsilon(delta, direction), start, _relative(relative_width, smallest=1e-9)
         )
@@ -115,8 +116,9 @@ class ComposedMechanism(Mechanism):
 
         found = refine(self, question, start, excess)
         if rates.ndim == 0:
-            return Interval(float(np.asarray(found.lower)[0]), float(np.asarray(found.upper)[0]))
-        return Interval(np.asarray(found.lower).reshape(rates.shape), np.asarray(found.upper).reshape(rates.shape))
+            return Interval(float(np.asarray(found.lower)[0]), float(np.asarray(found.upper)[0]), found.remark)
+        lower, upper = (np.asarray(end).reshape(rates.shape) for end in (found.lower, found.upper))
+        return Interval(lower, upper, found.remark)
 
     def trade_off_curve(self) -> TradeOffCurve:
         """The largest of the curves f_{ε, δ(ε)} over a grid of ε, δ(ε) the certified upper end, both directions.

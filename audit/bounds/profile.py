@@ -12,7 +12,8 @@ With L = dP/dQ the ratio of the whole run (P with the record, Q without):
     upper end   Σ_{ηk > ε} (1 − e^{ε−ηk}) upper_k  +  all that is missing
     lower end   Σ_{k ≥ c} gain_k − Σ_{k ≥ c} e^{ε−ηk} pay_k  −  what may be missing of `pay`,    c = ⌊ε/η⌋ + 1
 
-The lower end is the value of a threshold region {bin ≥ c}, never the pointwise sign of P − Q, which sums up noise.
+The lower end is the value of a threshold region {bin ≥ c}, never the pointwise sign of P − Q, which sums up noise. An
+observation that was cut away belongs to no region: `gain` lacks it, which is safe, and `pay` need not have it.
 """
 
 from __future__ import annotations
@@ -109,13 +110,10 @@ class Slack:
     """Allowances of one side, for all epochs together: see `RatioLaw`."""
 
     missing: float  # weight ≤ 1
-    missing_plain: float  # of `pay`, weight e^ε
     zero: float
     base: float
-    base_record: float  # the share of `base` that may be multiplied by e^ε
     mean: float
     clip: float
-    clip_sloped: bool
 
 
 class Side:
@@ -153,9 +151,8 @@ class Side:
         value = float((loss * law.mass[tail]).sum()) * (1 + pairwise_sum_error(len(loss)))
         value += float(law.mass[tail].sum()) * self._exponent_error(epsilon, law)
         doubt = law.doubt(loss, value, math.floor(min(epsilon / self.step, 2.0**50)), sloped=True)
-        slope = math.exp(min(epsilon, 700.0)) if self.slack.clip_sloped else 1.0
         allowances = self.slack.missing + law.missing + self.slack.zero + self.slack.base + 2 * self.slack.mean
-        return min(1.0, value + doubt + allowances + slope * self.slack.clip)
+        return min(1.0, value + doubt + allowances + self.slack.clip)
 
     def delta_lower(self, epsilon: float) -> float:
         threshold = math.floor(min(epsilon / self.step, 2.0**50)) + 1
@@ -168,9 +165,7 @@ class Side:
         paid = float((weights * pay.mass[tail]).sum())
         doubt += pay.doubt(weights, paid, threshold, sloped=False)
         doubt += (gained + paid) * pairwise_sum_error(len(pay.mass)) + paid * self._exponent_error(epsilon, pay)
-        factor = math.exp(min(epsilon, 700.0))
-        doubt += self.slack.missing + pay.missing + factor * self.slack.missing_plain
-        doubt += self.slack.base + factor * self.slack.base_record
+        doubt += self.slack.missing + pay.missing + self.slack.base
         return max(0.0, gained - paid - doubt)
 
     def _exponent_error(self, epsilon: float, law: ComposedMeasure) -> float:
@@ -192,8 +187,7 @@ class Side:
         alternative[gain.measure.start - first : gain.measure.end - first] = gain.mass
         weight = np.exp(np.clip(-self.step * points, -745.0, 700.0))
         rounding = 1 + len(points) * UNIT + self._exponent_error(0.0, pay)
-        doubt = (pay.error + pay.missing + self.slack.missing) * weight
-        doubt = doubt + self.slack.missing_plain + self.slack.base + self.slack.base_record
+        doubt = (pay.error + pay.missing + self.slack.missing) * weight + self.slack.base
         false_rates = np.cumsum((null * weight)[::-1]) * rounding + doubt[::-1]
         true_rates = np.cumsum(alternative[::-1]) / rounding - gain.error - self.slack.base
         x = np.concatenate(([0.0], np.minimum(false_rates, 1.0), [1.0]))
@@ -235,23 +229,20 @@ class Profile:
     def __init__(self, law: RatioLaw, copies: int, tail: float, longest: int) -> None:
         self.law = law
 
-        def slack(plain: bool, zero: float) -> Slack:
+        def slack(zero: float) -> Slack:
             return Slack(
                 missing=copies * law.missing,
-                missing_plain=copies * law.missing if plain else 0.0,
                 zero=zero,
                 base=copies * law.base_error,
-                base_record=copies * law.base_error * law.record_share if plain else 0.0,
                 mean=copies * law.mean_error,
                 clip=copies * law.clip_error,
-                clip_sloped=plain,
             )
 
         remove = (law.upper_present, law.lower_present, law.lower_absent_tilted)
         add = tuple(m.reflected() for m in (law.upper_absent, law.lower_absent, law.lower_present_tilted))
         zero = -math.expm1(copies * math.log1p(-min(law.zero, 0.5))) if law.zero < 0.5 else 1.0
-        self.remove = Side(law.step, remove, slack(False, 0.0), copies, tail, longest, law.extended)
-        self.add = Side(law.step, (add[0], add[1], add[2]), slack(True, zero), copies, tail, longest, law.extended)
+        self.remove = Side(law.step, remove, slack(0.0), copies, tail, longest, law.extended)
+        self.add = Side(law.step, (add[0], add[1], add[2]), slack(zero), copies, tail, longest, law.extended)
 
     def _sides(self, direction: str) -> list[Side]:
         return [side for name, side in (("remove", self.remove), ("add", self.add)) if direction in (name, "both")]

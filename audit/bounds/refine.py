@@ -15,7 +15,8 @@ from .rounding import EXTENDED
 
 COARSEST = 0.05
 TAIL = 1e-13
-LONGEST = 1 << 23  # longest transform: about 1 GiB at its peak
+LONGEST = 1 << 22  # longest transform: at its peak about 0.7 GiB, and seconds
+FITS = 1.3  # between a grid that fits and one this much finer that does not, nothing is tried
 
 
 class Composed(Protocol):
@@ -44,22 +45,28 @@ def refine(
     """Intersect ever finer answers to `question` with `start` until `excess` (width over the requested width) is ≤ 1.
 
     Where rounding, not the grid, sets the width, it goes on in extended precision (some five times the work), if the
-    platform has it. Stops as well where memory ends or where that no longer helps. Every answer contains the exact
-    value, so their intersection does, and it can only shrink.
+    platform has it. Stops as well where memory ends or where that no longer helps, and says so in the remark. Every
+    answer contains the exact value, so their intersection does, and it can only shrink.
     """
     best = start
     resolution = previous = COARSEST
     last = math.inf
     extended = False
+    reason = ""
     while excess(best) > 1:
         try:
             found = question(profile_of(mechanism, resolution, extended))
         except MemoryLimit:
-            break
+            reason = "a finer lattice exceeds the memory allowed"
+            if previous <= FITS * resolution:
+                break
+            resolution = math.sqrt(previous * resolution)
+            continue
         best = best.intersection(found)
         gap = excess(best)
         if gap > 0.8 * last:  # finer grids no longer help
             if extended or not EXTENDED:
+                reason = reason or "rounding of the transforms sets it, not the lattice"
                 break
             extended, resolution, last = True, previous, math.inf
             continue
@@ -67,4 +74,11 @@ def refine(
         previous = resolution
         shrink = 0.8 * math.sqrt(1.0 / gap) if 0 < gap < math.inf else 0.25
         resolution *= min(0.6, max(0.15, shrink))
-    return best
+    return best.remarked(missed_width(excess(best), reason))
+
+
+def missed_width(gap: float, reason: str) -> str | None:
+    """The remark of an interval `gap` times as wide as asked for; None where that is at most once."""
+    if gap <= 1:
+        return None
+    return f"{gap:.2g} times as wide as was asked for: {reason}"

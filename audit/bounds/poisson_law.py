@@ -22,6 +22,7 @@ from .step_law import clip_cost, edge_of_absent_tail, edge_of_present_tail, spre
 Array = NDArray[Any]
 
 LARGEST_LOG = 600.0
+REACH_POINTS = 6000  # the lattice has at most about this many points, divided by the resolution
 
 
 def poisson_law(
@@ -36,8 +37,10 @@ def poisson_law(
     bottom = edge_of_absent_tail(tail, noise_multiplier)
     if top > LARGEST_LOG:
         raise MemoryLimit
-    step = trimmed(resolution * scale)
-    last = math.ceil(math.log1p(rate * math.expm1(top)) / step) + 1
+    # where large ratios are rare, a lattice as fine as one step's own scale would have more points than are of use
+    reach = math.log1p(rate * math.expm1(top))
+    step = trimmed(resolution * max(scale, reach / REACH_POINTS))
+    last = math.ceil(reach / step) + 1
     first = math.floor(math.log1p(rate * math.expm1(bottom)) / step) - 1
     if last - first > longest:
         raise MemoryLimit

@@ -19,6 +19,7 @@ from .allocation_law import allocation_law
 from .composed import ComposedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
+from .moment_bound import MomentBound, allocation_add, allocation_remove
 from .parameters import noise, whole_number
 from .ratio_law import RatioLaw
 
@@ -95,6 +96,10 @@ class RandomAllocation(ComposedMechanism):
 
     def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw:
         return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest, extended)
+
+    def moments(self, direction: str) -> MomentBound:
+        one_epoch = allocation_remove if direction == "remove" else allocation_add
+        return one_epoch(self.steps_per_epoch, self.noise_multiplier).composed(self.epochs)
 
     @classmethod
     def calibrate(

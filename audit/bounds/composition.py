@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...foundation import InputError
@@ -20,6 +21,7 @@ from .fixed_bins import FixedBins
 from .gaussian import Gaussian
 from .interval import Interval
 from .mechanism import Mechanism
+from .moment_bound import MomentBound
 from .parameters import positive, whole_number
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
@@ -126,6 +128,10 @@ class Composition(ComposedMechanism):
 
     def epsilon_lower_in_closed_form(self, delta: float) -> float:
         return max(term.repeated(n).epsilon_lower_in_closed_form(delta) for term, n in self.terms.items())
+
+    def moments(self, direction: str) -> MomentBound:
+        found = [term.repeated(n).moments(direction) for term, n in self.terms.items()]
+        return reduce(MomentBound.plus, found)
 
     # ------------------------------------------------------------------------------------------------------ calibration
 

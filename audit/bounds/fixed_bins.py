@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from numpy.typing import ArrayLike
 
 from .interval import Interval
-from .mechanism import Mechanism
+from .mechanism import RELATIVE_WIDTH, Mechanism
 from .parameters import noise, whole_number
 from .random_allocation import RandomAllocation
 from .trade_off import TradeOffCurve
@@ -51,14 +51,16 @@ class FixedBins(Mechanism):
     def accuracy(self, width: float = 1e-6) -> Interval:
         return self.one_epoch.accuracy(width)
 
-    def delta(self, epsilon: float, direction: str = "both", relative_width: float = 1e-3) -> Interval:
+    def delta(self, epsilon: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         return self.one_epoch.delta(epsilon, direction, relative_width)
 
-    def epsilon(self, delta: float, direction: str = "both", relative_width: float = 1e-3) -> Interval:
+    def epsilon(self, delta: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         return self.one_epoch.epsilon(delta, direction, relative_width)
 
-    def true_positive_rate(self, false_positive_rate: ArrayLike, direction: str = "both") -> Interval:
-        return self.one_epoch.true_positive_rate(false_positive_rate, direction)
+    def true_positive_rate(
+        self, false_positive_rate: ArrayLike, direction: str = "both", relative_width: float = RELATIVE_WIDTH
+    ) -> Interval:
+        return self.one_epoch.true_positive_rate(false_positive_rate, direction, relative_width)
 
     def trade_off_curve(self) -> TradeOffCurve:
         curve = self.one_epoch.trade_off_curve()

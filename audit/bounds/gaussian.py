@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import erf, log_ndtr, ndtr, ndtri
 
 from .interval import Interval
-from .mechanism import Mechanism
+from .mechanism import RELATIVE_WIDTH, Mechanism
 from .parameters import check_delta, check_direction, check_epsilon, check_rates, noise, whole_number
 from .profile import bisect_epsilon
 from .rounding import UNIT
@@ -43,16 +43,20 @@ class Gaussian(Mechanism):
         slack = 32 * UNIT * half
         return Interval(max(0.5, 0.5 + half - slack - UNIT), min(1.0, 0.5 + half + slack + UNIT))
 
-    def delta(self, epsilon: float, direction: str = "both") -> Interval:
+    def delta(self, epsilon: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         """Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), the same in both directions."""
         check_direction(direction)
         return gaussian_delta(self.mu, check_epsilon(epsilon))
 
-    def epsilon(self, delta: float, direction: str = "both") -> Interval:
+    def epsilon(self, delta: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         check_direction(direction)
         return gaussian_epsilon(self.mu, check_delta(delta))
 
-    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Interval:
+    def true_positive_rate(
+        self, false_positive_rate: ArrayLike, direction: str = "both", relative_width: float = RELATIVE_WIDTH
+    ) -> Interval:
+        """Φ(Φ⁻¹(α) + μ), the same in both directions."""
+        check_direction(direction)
         rates = check_rates(false_positive_rate)
         with np.errstate(invalid="ignore"):
             z = ndtri(rates)

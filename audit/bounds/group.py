@@ -26,7 +26,7 @@ from .gaussian import Gaussian, gaussian_delta
 from .group_statistic import group_statistic_law
 from .interval import Interval
 from .lattice import MemoryLimit
-from .mechanism import Mechanism
+from .mechanism import RELATIVE_WIDTH, Mechanism
 from .mixture import GaussianMixture
 from .parameters import check_delta, check_direction, check_epsilon, check_rates, whole_number
 from .poisson import PoissonSampling
@@ -92,22 +92,23 @@ class GroupPrivacy(Mechanism):
         found = self.delta(0.0, "remove")
         return Interval(0.5 + found.lower / 2, min(1.0, 0.5 + found.upper / 2))
 
-    def delta(self, epsilon: float, direction: str = "both") -> Interval:
+    def delta(self, epsilon: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
+        """relative_width: as for `accuracy`, chosen only where the pair is known."""
         check_direction(direction)
         epsilon = check_epsilon(epsilon)
         if self.exact is not None:
-            return self.exact.delta(epsilon, self._side(direction))
+            return self.exact.delta(epsilon, self._side(direction), relative_width)
         if epsilon == math.inf:
             return Interval(0.0, self.mechanism.delta(math.inf, direction).upper)
         upper = max(self._bound(side).delta(epsilon) for side in self._sides(direction))
         lower = max(self._lower_delta(epsilon, side) for side in self._sides(direction))
         return Interval(min(lower, upper), upper)
 
-    def epsilon(self, delta: float, direction: str = "both") -> Interval:
+    def epsilon(self, delta: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         check_direction(direction)
         delta = check_delta(delta)
         if self.exact is not None:
-            return self.exact.epsilon(delta, self._side(direction))
+            return self.exact.epsilon(delta, self._side(direction), relative_width)
         if delta == 0:
             return self._without_delta()
         upper = max(bisect_epsilon(self._bound(side).delta, delta, 690.0)[1] for side in self._sides(direction))
@@ -115,11 +116,13 @@ class GroupPrivacy(Mechanism):
         lower = max(bisect_epsilon(lambda e, s=s: self._lower_delta(e, s), delta, 690.0)[0] for s in sides)
         return Interval(min(lower, upper), upper)
 
-    def true_positive_rate(self, false_positive_rate: ArrayLike, direction: str = "both") -> Interval:
+    def true_positive_rate(
+        self, false_positive_rate: ArrayLike, direction: str = "both", relative_width: float = RELATIVE_WIDTH
+    ) -> Interval:
         check_direction(direction)
         rates = check_rates(false_positive_rate)
         if self.exact is not None:
-            return self.exact.true_positive_rate(rates)
+            return self.exact.true_positive_rate(rates, self._side(direction), relative_width)
         flat = np.atleast_1d(rates).ravel()
         upper, lower = flat.copy(), flat.copy()
         for side in self._sides(direction):

@@ -178,7 +178,6 @@ def _binned(absent: Measure, present: Measure, error: float, step: float) -> Rat
         missing=4 * TAIL * worst,
         zero=0.0,
         base_error=error * worst,
-        record_share=1.0,
         mean_error=0.0,
         clip_error=0.0,
     )

@@ -25,6 +25,7 @@ from .composed import RepeatedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
 from .mixture_law import mixture_law, mixture_step
+from .moment_bound import MomentBound, gaussian_moments
 from .parameters import noise, whole_number
 from .ratio_law import RatioLaw
 
@@ -85,6 +86,10 @@ class GaussianMixture(RepeatedMechanism):
     @property
     def is_gaussian(self) -> bool:
         return self.present_weights[-1] == 1 and self.absent_weights[-1] == 1
+
+    def moments(self, direction: str) -> MomentBound:
+        """Of the full-batch mechanism that dominates."""
+        return gaussian_moments(self.gaussian.mu)
 
     def log_step(self, resolution: float) -> float:
         return mixture_step(self.present_weights, self.absent_weights, self.noise_multiplier, resolution)

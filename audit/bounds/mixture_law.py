@@ -22,7 +22,7 @@ from .lattice import Measure, MemoryLimit
 from .normal_tail import normal_tails
 from .ratio_law import RatioLaw
 from .rounding import EXTENDED, LONG_UNIT, UNIT
-from .step_law import Cells, spread, trimmed
+from .step_law import Cells, clip_cost, spread, trimmed
 
 Array = NDArray[Any]
 Weights = tuple[float, ...]
@@ -79,10 +79,12 @@ def mixture_law(
     points = np.arange(first, last + 1, dtype=float)
     upper, miss = _cells(points, step, present, absent, shift, unit)
     lower, _ = _cells(np.arange(first, last + 1) - 0.5, step, present, absent, shift, unit)
-    spread_mass, defect = spread(upper)
+    spread_mass, raised = spread(upper)
     rounding = (8 + 4 * step * max(abs(first), abs(last))) * UNIT
     bins = np.arange(first, last, dtype=float)
     growth = np.exp(bins * step)
+    # a region of small ratios is one of small y, so what rounding does to its P-mass is relative to that mass
+    relative = rounding + 2 * max(lower.relative_absent, lower.relative_present)
     return RatioLaw(
         step,
         Measure(first, spread_mass),
@@ -90,13 +92,12 @@ def mixture_law(
         lower_absent=Measure(first, lower.absent),
         lower_present=Measure(first, lower.present),
         lower_absent_tilted=Measure(first, lower.absent * growth, relative=rounding),
-        lower_present_tilted=Measure(first, lower.present / growth, relative=rounding),
+        lower_present_tilted=Measure(first, lower.present / growth, relative=relative),
         missing=3 * tail,
         zero=0.0,
         base_error=4 * (upper.error + lower.error),
-        record_share=1.0,
         mean_error=2 * upper.error + 2 * rounding + 2 * miss,
-        clip_error=defect,
+        clip_error=clip_cost(raised, np.exp(points[1:] * step), 1),
         extended=extended,
     )
 
@@ -107,11 +108,12 @@ def _cells(
     """Cells between the y at which ln(dP/dQ) = kη, and how far, at most, the edges' own ratio is from e^{kη}."""
     wanted = points * step
     y, miss = _inverse(wanted.astype(shift.dtype), present, absent, shift, unit)
-    absent_mass, absent_error = _masses(y, absent, -1, shift, unit)
-    present_mass, present_error = _masses(y, present, 1, shift, unit)
+    absent_mass, absent_error, relative_absent = _masses(y, absent, -1, shift, unit)
+    present_mass, present_error, relative_present = _masses(y, present, 1, shift, unit)
     ratio = np.exp(wanted)
-    error = float(np.max(absent_error * np.maximum(1.0, ratio))) + float(np.max(present_error)) + 4 * unit
-    return Cells(ratio, absent_mass, present_mass, error), miss
+    error = float(np.max(absent_error * np.maximum(1.0, ratio))) + float(np.max(present_error / np.minimum(1.0, ratio)))
+    relatives = relative_absent + 4 * unit, relative_present + 4 * unit
+    return Cells(ratio, absent_mass, present_mass, error + 4 * unit, *relatives), miss
 
 
 def _inverse(wanted: Array, present: Weights, absent: Weights, shift: Any, unit: float) -> tuple[Array, float]:
@@ -132,9 +134,10 @@ def _inverse(wanted: Array, present: Weights, absent: Weights, shift: Any, unit:
     return found, miss + (64 + 8 * exponents) * unit  # the rounding of log_ratio itself
 
 
-def _masses(y: Array, weights: Weights, sign: int, shift: Any, unit: float) -> tuple[Array, Array]:
-    """Masses of the cells between the edges y under Σ_i w_i N(±i·shift, 1), and the error of its tails at each edge."""
-    masses, error = np.zeros(len(y) - 1, dtype=y.dtype), np.zeros(len(y))
+def _masses(y: Array, weights: Weights, sign: int, shift: Any, unit: float) -> tuple[Array, Array, float]:
+    """Masses of the cells between the edges y under Σ_i w_i N(±i·shift, 1), the error of its smaller tails at each edge,
+    and the largest error of its lower tail relative to that tail."""
+    masses, error, lower = np.zeros(len(y) - 1, dtype=y.dtype), np.zeros(len(y)), np.zeros(len(y))
     for i, weight in enumerate(weights):
         z = y - sign * i * shift
         size = np.where(np.isfinite(y), np.abs(y), 0.0).astype(float)
@@ -142,4 +145,6 @@ def _masses(y: Array, weights: Weights, sign: int, shift: Any, unit: float) -> t
         cells = np.where(z[:-1] < 0, below[1:] - below[:-1], above[:-1] - above[1:])
         masses += weight * np.maximum(cells, 0.0)
         error += weight * own.astype(float)
-    return masses, error
+        lower += weight * below.astype(float)
+    reached = lower > 0
+    return masses, error, float(np.max(error[reached] / lower[reached], initial=0.0))

@@ -18,6 +18,7 @@ from .closed_form import sharp_total_variation
 from .composed import RepeatedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
+from .moment_bound import MomentBound, gaussian_moments, poisson_moments
 from .parameters import noise, whole_number, within
 from .poisson_law import poisson_law, poisson_step
 from .ratio_law import RatioLaw
@@ -75,6 +76,11 @@ class PoissonSampling(RepeatedMechanism):
     ) -> RatioLaw:
         step = self.log_step(resolution) if log_step is None else log_step
         return poisson_law(self.sampling_rate, self.noise_multiplier, tail, longest, extended, step)
+
+    def moments(self, direction: str) -> MomentBound:
+        if self.is_gaussian:
+            return gaussian_moments(self.gaussian.mu)
+        return poisson_moments(self.sampling_rate, self.noise_multiplier).composed(self.steps)
 
     def accuracy_bound(self) -> float:
         """No closed form of its own: the upper end of `accuracy()`."""

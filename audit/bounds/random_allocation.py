@@ -19,6 +19,7 @@ from .allocation_law import allocation_law, allocation_step
 from .composed import RepeatedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
+from .moment_bound import MomentBound, allocation_add, allocation_remove
 from .parameters import noise, whole_number
 from .ratio_law import RatioLaw
 
@@ -108,6 +109,10 @@ class RandomAllocation(RepeatedMechanism):
     ) -> RatioLaw:
         step = self.log_step(resolution) if log_step is None else log_step
         return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest, extended, step)
+
+    def moments(self, direction: str) -> MomentBound:
+        one_epoch = allocation_remove if direction == "remove" else allocation_add
+        return one_epoch(self.steps_per_epoch, self.noise_multiplier).composed(self.epochs)
 
     @classmethod
     def calibrate(

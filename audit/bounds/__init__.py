@@ -12,6 +12,7 @@ from .mechanism import Mechanism
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
 from .records import mechanism_from_record, with_noise_multiplier
+from .risk import advantage, bayes_error, beta
 from .trade_off import (
     TradeOffCurve,
     chi_square_curve,
@@ -33,6 +34,9 @@ __all__ = [
     "RandomAllocation",
     "TradeOffCurve",
     "accuracy_bound",
+    "advantage",
+    "bayes_error",
+    "beta",
     "check_adjacency",
     "check_same_scheme",
     "chi_square",

@@ -45,6 +45,11 @@ class PowerBound:
         slope = math.exp(min(epsilon, 700.0))
         return min(1.0, float(np.interp(slope, self.slopes, self.intercepts)) * MARGIN)
 
+    def deltas(self, epsilons: Array) -> Array:
+        """`delta` at each of `epsilons` (n,)."""
+        slopes = np.exp(np.minimum(epsilons, 700.0))
+        return np.minimum(1.0, np.interp(slopes, self.slopes, self.intercepts) * MARGIN)
+
     def then(self, following: PowerBound) -> PowerBound:
         """First this link, then that one."""
         with np.errstate(over="ignore"):

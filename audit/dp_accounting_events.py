@@ -28,8 +28,11 @@ LINES = 400  # certified δ(ε) on each side of 0, from which a pessimistic dist
 
 def _dp_accounting() -> Any:
     try:
-        import dp_accounting
-        from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # noqa: F401
+        import dp_accounting  # pyright: ignore[reportMissingImports]
+        from dp_accounting.pld import (  # noqa: F401  # pyright: ignore[reportMissingImports]
+            pld_pmf,
+            privacy_loss_distribution,
+        )
     except ImportError:
         raise InputError(
             "this needs dp-accounting: pip install dp-accounting, in an environment that suits it"

@@ -29,6 +29,7 @@ from .rounding import UNIT
 from .step_law import trimmed
 
 Array = NDArray[Any]
+Placements = list[tuple[float, tuple[int, ...]]]
 
 MOST = 6  # records that are followed; a larger group reveals no less than six of its records
 REACH = 6.0  # of y, in standard deviations beyond the group's shift: g is cut off there
@@ -45,17 +46,35 @@ def group_statistic_law(
 
     Present: `records` there; absent: gone, or replaced. Raises MemoryLimit where a transform would exceed `longest`.
     """
-    shift = 1.0 / noise_multiplier
     k = min(records, MOST)
-    edges, cells = _cell_edges(steps, shift, k, replaced, resolution)
-    laws = {c: _cell_law(edges, cells, c * shift) for c in range(-k if replaced else 0, k + 1)}
-    present, present_error = _placed(steps, k, 1, laws, longest)
-    if replaced:
-        absent, absent_error = _placed(steps, k, -1, laws, longest)
-    else:
-        base, base_error = laws[0]
-        absent, absent_error = convolution([(base, steps)], TAIL, longest), steps * base_error
-    return _binned(absent, present, 4 * (absent_error + present_error), log_step)
+    present = _placements(steps, k)
+    absent = [(p, tuple(-c for c in counts)) for p, counts in present] if replaced else [(1.0, ())]
+    return statistic_law(steps, noise_multiplier, present, absent, resolution, longest, log_step)
+
+
+def statistic_law(
+    steps: int,
+    noise_multiplier: float,
+    present: Placements,
+    absent: Placements,
+    resolution: float,
+    longest: int,
+    log_step: float,
+) -> RatioLaw:
+    """The same for any two mixtures over numbers of records in steps: [(probability, (c_1, c_2, …))], the steps that
+    hold them drawn at random, the others empty."""
+    shift = 1.0 / noise_multiplier
+    counts = {c for _, pattern in [*present, *absent] for c in pattern} | {0}
+    edges, cells = _cell_edges(steps, shift, max(counts), min(counts) < 0, resolution)
+    laws = {c: _cell_law(edges, cells, c * shift) for c in counts}
+    p, present_error = _placed(steps, present, laws, longest)
+    q, absent_error = _placed(steps, absent, laws, longest)
+    return _binned(q, p, 4 * (absent_error + present_error), log_step)
+
+
+def _placements(steps: int, records: int) -> Placements:
+    """The ways in which records, each at a step of its own, fall together."""
+    return [(_pattern_probability(steps, p), p) for p in _partitions(records, records) if len(p) <= steps]
 
 
 def _cell_edges(steps: int, shift: float, k: int, replaced: bool, resolution: float) -> tuple[Array, Array]:
@@ -106,28 +125,25 @@ def _partitions(total: int, largest: int) -> Iterator[tuple[int, ...]]:
 
 
 def _placed(
-    steps: int, records: int, sign: int, laws: dict[int, tuple[Measure, float]], longest: int
+    steps: int, placements: Placements, laws: dict[int, tuple[Measure, float]], longest: int
 ) -> tuple[Measure, float]:
     """Σ over occupancy patterns of P(pattern) · (law of T given it), and the error carried from the cells."""
     parts: list[tuple[float, Measure]] = []
     error = 0.0
-    for pattern in _partitions(records, records):
-        if len(pattern) > steps:
-            continue
-        probability = _pattern_probability(steps, pattern)
+    for probability, pattern in placements:
         counts = Counter(pattern)
-        terms = [(laws[sign * c][0], n) for c, n in counts.items()]
+        terms = [(laws[c][0], n) for c, n in counts.items()]
         if steps > len(pattern):
             terms.append((laws[0][0], steps - len(pattern)))
         parts.append((probability, convolution(terms, TAIL, longest)))
-        error += probability * (sum(n * laws[sign * c][1] for c, n in counts.items()) + steps * laws[0][1])
+        error += probability * (sum(n * laws[c][1] for c, n in counts.items()) + steps * laws[0][1])
     start, end = min(m.start for _, m in parts), max(m.end for _, m in parts)
     mass, variance, rest = np.zeros(end - start), 0.0, 0.0
     for probability, measure in parts:
         mass[measure.start - start : measure.end - start] += probability * measure.mass
         variance += probability * measure.spread(np.ones(1))
         rest += probability * measure.rest
-    return Measure(start, mass, variance * variance, rest, (4 + 2 * records) * UNIT), error
+    return Measure(start, mass, variance * variance, rest, (8 + 2 * len(parts)) * UNIT), error
 
 
 def _pattern_probability(steps: int, pattern: tuple[int, ...]) -> float:

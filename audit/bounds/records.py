@@ -7,20 +7,31 @@ from dataclasses import replace
 from typing import Any
 
 from ...foundation import InputError
+from .balanced import BalancedAllocation
 from .composition import Composition
 from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
+from .fixed_size_sampling import FixedSizeSampling
 from .gaussian import Gaussian
 from .group import GroupPrivacy
 from .mechanism import Mechanism
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
+from .shuffled import ShuffledBatches
+from .truncated_poisson import TruncatedPoisson
 
 _FIELDS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
     "random_allocation": (RandomAllocation, ("steps_per_epoch", "epochs", "noise_multiplier")),
     "fixed_bins": (FixedBins, ("steps_per_epoch", "epochs", "noise_multiplier")),
     "poisson": (PoissonSampling, ("sampling_rate", "steps", "noise_multiplier")),
     "full_batch": (Gaussian, ("noise_multiplier", "steps")),
+    "balanced_allocation": (BalancedAllocation, ("steps_per_epoch", "selected", "epochs", "noise_multiplier")),
+    "truncated_poisson": (
+        TruncatedPoisson,
+        ("records", "sampling_rate", "largest_batch", "steps", "noise_multiplier"),
+    ),
+    "fixed_size_sampling": (FixedSizeSampling, ("batch_size", "records", "steps", "noise_multiplier")),
+    "shuffled_batches": (ShuffledBatches, ("steps_per_epoch", "epochs", "noise_multiplier", "neighbours")),
 }
 
 _NO_BOUND = {

@@ -101,7 +101,9 @@ def allocation_add(steps: int, noise_multiplier: float) -> MomentBound:
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         transform = np.exp(-np.exp(log_theta - math.log(steps))[:, None] * edges) @ mass
         # rounding of the masses and of the sums; of a rise of the mean u·d at most is lost, and no more than d/x at x
-        transform = transform * (1 + CELLS * UNIT) + 2 * cells.error + float(np.sum(raised / np.maximum(edges[1:], 1e-300)))
+        transform = (
+            transform * (1 + CELLS * UNIT) + 2 * cells.error + float(np.sum(raised / np.maximum(edges[1:], 1e-300)))
+        )
         logs = steps * np.log(np.minimum(transform, 1.0))
     pieces = np.empty((len(b), NODES + 1))
     whole = np.expm1(b * gap) / b

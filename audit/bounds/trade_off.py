@@ -124,9 +124,7 @@ def gaussian_curve(mu: float) -> TradeOffCurve:
         finite = np.where(np.isfinite(z), z, 0.0)
         return ndtr(z - mu) * np.maximum(0.0, 1 - (64 + 16 * finite * finite + 16 * mu * mu) * UNIT)
 
-    return TradeOffCurve(
-        f"Gaussian, mu = {mu:g}, exact", lambda alpha: below(-ndtri(alpha)), lambda y: below(ndtri(y))
-    )
+    return TradeOffCurve(f"Gaussian, mu = {mu:g}, exact", lambda alpha: below(-ndtri(alpha)), lambda y: below(ndtri(y)))
 
 
 def total_variation_curve(tv: float) -> TradeOffCurve:

@@ -9,7 +9,7 @@ from .mechanism import Mechanism
 from .names import MECHANISM_NAMES, canonical_name
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
-from .records import mechanism_fields, mechanism_from_record, mechanism_kind
+from .records import mechanism_fields, mechanism_from_record, mechanism_kind, with_noise_multiplier
 from .trade_off import (
     TradeOffCurve,
     chi_square_curve,
@@ -42,4 +42,5 @@ __all__ = [
     "one_line_bound",
     "polygon_curve",
     "total_variation_curve",
+    "with_noise_multiplier",
 ]

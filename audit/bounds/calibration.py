@@ -185,7 +185,8 @@ def _undecided(below: float, misses: Interval, certificate: Interval, target: Ta
     why = f" ({misses.remark})" if misses.remark else ""
     return (
         f"at noise_multiplier {below:.9g} the interval [{misses.lower:.9g}, {misses.upper:.9g}]{why} contains the "
-        f"target {target.limit:.9g}; the noise returned is certified at {certificate.upper:.9g}; ask for a larger tolerance"
+        f"target {target.limit:.9g}; the noise returned is certified at {certificate.upper:.9g}: ask for a larger "
+        "tolerance"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from ...foundation import InputError
@@ -27,7 +27,10 @@ _NO_BOUND = {
 
 
 def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
-    """The mechanism of a `record()`, in today's or an older spelling of its name. Errors: InputError naming the field, also for schemes without an upper bound."""
+    """The mechanism of a `record()`, in today's or an older spelling of its name.
+
+    Errors: InputError naming the field, also for schemes without an upper bound.
+    """
     if not isinstance(record, dict):
         raise InputError(f"mechanism must be an object with a name or with epsilon and delta, got {record!r}")
     name = record.get("name")
@@ -59,3 +62,10 @@ def mechanism_kind(name: str) -> type[Mechanism]:
 def mechanism_fields(name: str) -> tuple[str, ...]:
     """What a mechanism's record holds beside its name: the parameters of its class, in their order."""
     return _FIELDS[name]
+
+
+def with_noise_multiplier(mechanism: Mechanism, noise_multiplier: float) -> Mechanism:
+    """The same mechanism with other noise. Errors: InputError for a bare (epsilon, delta), which has none."""
+    if not hasattr(mechanism, "noise_multiplier"):
+        raise InputError(f"the claim {mechanism.record()} has no noise multiplier: claim a mechanism")
+    return replace(mechanism, noise_multiplier=noise_multiplier)  # type: ignore[type-var]

@@ -8,12 +8,12 @@ from .fixed_bins import FixedBins
 from .fixed_size_sampling import FixedSizeSampling
 from .gaussian import Gaussian
 from .group import GroupPrivacy
-from .guard import check_adjacency, check_same_scheme
 from .interval import Interval
 from .mechanism import Mechanism
+from .names import MECHANISM_NAMES, canonical_name
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
-from .records import mechanism_from_record, with_noise_multiplier
+from .records import mechanism_fields, mechanism_from_record, mechanism_kind, with_noise_multiplier
 from .risk import advantage, bayes_error, beta
 from .shuffled import ShuffledBatches
 from .trade_off import (
@@ -27,6 +27,7 @@ from .trade_off import (
 from .truncated_poisson import TruncatedPoisson
 
 __all__ = [
+    "MECHANISM_NAMES",
     "BalancedAllocation",
     "Composition",
     "EpsilonDelta",
@@ -45,13 +46,14 @@ __all__ = [
     "advantage",
     "bayes_error",
     "beta",
-    "check_adjacency",
-    "check_same_scheme",
+    "canonical_name",
     "chi_square",
     "chi_square_curve",
     "epsilon_delta_curve",
     "gaussian_curve",
+    "mechanism_fields",
     "mechanism_from_record",
+    "mechanism_kind",
     "noise_multiplier_for_accuracy",
     "one_line_bound",
     "polygon_curve",

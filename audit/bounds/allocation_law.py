@@ -5,11 +5,10 @@ onto a lattice hℤ can only raise it (convex order; Madansky 1959, and Lemma C.
 spread of S onto the log lattice. Lower side. The cell numbers K_i = ⌊X_i/h⌋ are a statistic of the observation, their
 sum T another, its bin on the log lattice a third: none can tell P from Q better than the observation itself.
 
-Heavy tails. For small σ, X reaches values that no lattice fine enough for its bulk can hold. The observation is
-therefore classified by its largest X: level ℓ if max X lies in [8^{ℓ−1}c, 8^ℓ c), and on level ℓ
-the lattice is 8^ℓ times coarser; where S can be so small that level 0 would not tell it from 0, the levels go on
-downwards, ℓ = −1, −2, …, each 8 times finer, and the lowest has no lower end. The level is a function of the observation, the same for both laws and symmetric in
-the steps; the part of the law that belongs to it is
+Both tails. For small σ, X reaches values that no lattice fine enough for its bulk can hold, and S values so small that
+it would take them for 0. The observation is therefore classified by its largest X: level ℓ, of either sign, if max X
+lies in [8^{ℓ−1}c, 8^ℓ c), with a lattice 8^ℓ times level 0's; the lowest level has no lower end. The level is a
+function of the observation, the same for both laws and symmetric in the steps; the part of the law that is its own:
 
     (law of X below 8^ℓ c)^{*M} − (law of X below 8^{ℓ−1} c)^{*M},
 
@@ -142,14 +141,15 @@ def allocation_law(
 
     upper_absent, upper_present = _upper_bins(upper_low, upper_high, steps, log_step)
     reach = log_step * max(abs(upper_absent.start), abs(upper_absent.end))
-    *lower, last = _lower_bins(lower_parts, steps, log_step)
-    present_tilted = replace(last, rest=last.rest + tilted_error)
+    lower_absent, lower_present, absent_tilted, present_tilted = _lower_bins(lower_parts, steps, log_step)
     return RatioLaw(
         log_step,
         upper_absent,
         upper_present,
-        *lower,
-        present_tilted,
+        lower_absent,
+        lower_present,
+        absent_tilted,
+        replace(present_tilted, rest=present_tilted.rest + tilted_error),
         # each level: two windows of 3·tail (below and above S = 1); ends of X: one tail each, under Q and under P;
         # e^{η/2}: a tilted mass is moved to the nearest bin
         missing=(6 * levels + 3) * tail * math.exp(log_step),

@@ -207,14 +207,13 @@ def _curve(mechanism: ComposedMechanism) -> TradeOffCurve:
         attacks = [np.interp(CURVE_RATES, *side.attack()) for side in (profile.remove, profile.add)]
         found.append(lines(profile))
         upper = [found[-1].true_positive_rate(CURVE_RATES, direction) for direction in directions]
-        return Interval(
-            np.maximum(np.concatenate((CURVE_RATES, CURVE_RATES)), np.concatenate(attacks)), np.concatenate(upper)
-        )
+        return Interval(np.maximum(nothing, np.concatenate(attacks)), np.concatenate(upper))
 
-    everything = Interval(np.zeros(2 * len(CURVE_RATES)), np.ones(2 * len(CURVE_RATES)))
-    reached = refine(
-        mechanism, question, everything, lambda i: float(np.max(i.width / np.asarray(i.upper))) / CURVE_WIDTH
-    )
+    def excess(interval: Interval) -> float:
+        return float(np.max(interval.width / np.asarray(interval.upper))) / CURVE_WIDTH
+
+    nothing = np.concatenate((CURVE_RATES, CURVE_RATES))
+    reached = refine(mechanism, question, Interval(nothing, np.ones(len(nothing))), excess)
     best = found[-1] if found else lines(None)
     own = float(mechanism.epsilon(REFERENCE_DELTA).upper)
     label = f"{mechanism.name}, lattice lower curve, certified"

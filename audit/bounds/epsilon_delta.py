@@ -13,6 +13,7 @@ from ...foundation import InputError
 from .closed_form import epsilon_delta_accuracy_bound
 from .interval import Interval
 from .mechanism import RELATIVE_WIDTH, Mechanism
+from .names import EPSILON_DELTA
 from .parameters import check_delta, check_direction, check_epsilon, check_rates
 from .trade_off import TradeOffCurve, epsilon_delta_curve
 
@@ -23,7 +24,7 @@ class EpsilonDelta(Mechanism):
 
     epsilon_value: float
     delta_value: float = 0.0
-    name: ClassVar[str] = "epsilon_delta"
+    name: ClassVar[str] = EPSILON_DELTA
 
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
         if not math.isfinite(check_epsilon(epsilon)):

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from .interval import Interval
 from .mechanism import RELATIVE_WIDTH, Mechanism
+from .names import FIXED_BINS
 from .parameters import noise, whole_number
 from .random_allocation import RandomAllocation
 from .trade_off import TradeOffCurve
@@ -30,7 +31,7 @@ class FixedBins(Mechanism):
     steps_per_epoch: int
     epochs: int
     noise_multiplier: float
-    name: ClassVar[str] = "fixed_bins"
+    name: ClassVar[str] = FIXED_BINS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps_per_epoch", whole_number("steps_per_epoch", self.steps_per_epoch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +12,14 @@ from scipy.special import erf, log_ndtr, ndtr, ndtri
 
 from .interval import Interval
 from .mechanism import RELATIVE_WIDTH, Mechanism
+from .names import FULL_BATCH
 from .parameters import check_delta, check_direction, check_epsilon, check_rates, noise, whole_number
 from .profile import bisect_epsilon
 from .rounding import UNIT
 from .trade_off import TradeOffCurve, gaussian_curve
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Gaussian(Mechanism):
 
     noise_multiplier: float
     steps: int = 1
-    name: ClassVar[str] = "full_batch"
+    name: ClassVar[str] = FULL_BATCH
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", noise(self.noise_multiplier))
@@ -67,6 +71,24 @@ class Gaussian(Mechanism):
 
     def trade_off_curve(self) -> TradeOffCurve:
         return gaussian_curve(self.mu)
+
+    @classmethod
+    def calibrate(
+        cls,
+        steps: int,
+        *,
+        accuracy: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        tolerance: float | None = None,
+    ) -> Calibration:
+        """The smallest noise_multiplier for one target, certified from both sides; see `calibration`."""
+        from .calibration import calibrate, make_target
+
+        target = make_target(accuracy, true_positive_rate, false_positive_rate, epsilon, delta)
+        return calibrate(lambda sigma: cls(sigma, steps), target, tolerance)
 
     def record(self) -> dict[str, Any]:
         return {"name": self.name, "noise_multiplier": self.noise_multiplier, "steps": self.steps}

@@ -135,8 +135,8 @@ def _inverse(wanted: Array, present: Weights, absent: Weights, shift: Any, unit:
 
 
 def _masses(y: Array, weights: Weights, sign: int, shift: Any, unit: float) -> tuple[Array, Array, float]:
-    """Masses of the cells between the edges y under Σ_i w_i N(±i·shift, 1), the error of its smaller tails at each edge,
-    and the largest error of its lower tail relative to that tail."""
+    """Masses of the cells between the edges y under Σ_i w_i N(±i·shift, 1), the error of the smaller tail at each
+    edge, and the largest error of the lower tail relative to that tail."""
     masses, error, lower = np.zeros(len(y) - 1, dtype=y.dtype), np.zeros(len(y)), np.zeros(len(y))
     for i, weight in enumerate(weights):
         z = y - sign * i * shift

@@ -106,15 +106,13 @@ def allocation_add(steps: int, noise_multiplier: float) -> MomentBound:
     cells = step_cells(edges, noise_multiplier)
     mass, raised = spread(cells)
     mass[-1] += max(0.0, 1.0 - float(mass.sum()))  # what lies above the last edge, at the last edge: φ rises
-    first, last = math.log(edges[1]) - 2.0, -math.log(edges[1]) + 2.0
-    log_theta = np.linspace(-8.0 - max(0.0, -first - last), last, NODES) + math.log(steps)
+    log_theta = np.linspace(-8.0, math.log(steps) - math.log(edges[1]) + 2.0, NODES)
     gap = float(log_theta[1] - log_theta[0])
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         transform = np.exp(-np.exp(log_theta - math.log(steps))[:, None] * edges) @ mass
-        # rounding of the masses and of the sums; of a rise of the mean u·d at most is lost, and no more than d/x at x
-        transform = (
-            transform * (1 + CELLS * UNIT) + 2 * cells.error + float(np.sum(raised / np.maximum(edges[1:], 1e-300)))
-        )
+        # rounding of the masses and of the sums; a rise d of the mean at x costs at most d·max(u e^{−ux}) < d/x
+        lost = 2 * cells.error + float(np.sum(raised / np.maximum(edges[1:], 1e-300)))
+        transform = transform * (1 + CELLS * UNIT) + lost
         logs = steps * np.log(np.minimum(transform, 1.0))
     pieces = np.empty((len(b), NODES + 1))
     whole = np.expm1(b * gap) / b

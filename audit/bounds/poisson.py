@@ -19,6 +19,7 @@ from .composed import RepeatedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
 from .moment_bound import MomentBound, gaussian_moments, poisson_moments
+from .names import POISSON
 from .parameters import noise, whole_number, within
 from .poisson_law import poisson_law, poisson_step
 from .ratio_law import RatioLaw
@@ -34,7 +35,7 @@ class PoissonSampling(RepeatedMechanism):
     sampling_rate: float
     steps: int
     noise_multiplier: float
-    name: ClassVar[str] = "poisson"
+    name: ClassVar[str] = POISSON
 
     def __post_init__(self) -> None:
         rate = within("sampling_rate", self.sampling_rate, 0, 1, "it is expected batch size / records", ends=True)

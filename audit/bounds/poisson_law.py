@@ -22,7 +22,7 @@ from .step_law import clip_cost, edge_of_absent_tail, edge_of_present_tail, spre
 Array = NDArray[Any]
 
 LARGEST_LOG = 600.0
-REACH_POINTS = 6000  # the lattice has at most about this many points, divided by the resolution
+REACH_POINTS = 600  # the lattice has at most about this many points, divided by the resolution
 
 
 def poisson_step(sampling_rate: float, noise_multiplier: float, resolution: float) -> float:

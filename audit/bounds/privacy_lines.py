@@ -22,10 +22,10 @@ Array = NDArray[Any]
 
 Deltas = tuple[float, float]  # of "remove" and of "add"
 
-STEP, FAR_STEP = 0.02, 0.4  # of ln δ and of ε: above and below NEAR
+STEP, FAR_STEP = 0.05, 1.0  # of ln δ and of ε: above and below NEAR
 NEAR, FAR = 1e-9, 1e-300
 EVEN = 96
-MOST = 4000
+MOST = 2000
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ def privacy_lines(deltas: Callable[[float], Deltas]) -> PrivacyLines:
     for epsilon in (near * np.linspace(0, 1, EVEN + 1)).tolist():
         at(epsilon)
     at(far)
-    waiting = list(zip(sorted(known), sorted(known)[1:], strict=False))
+    waiting = list(zip(sorted(known), sorted(known)[1:], strict=False))[::-1]  # small ε first
     while waiting and len(known) < MOST:
         low, high = waiting.pop()
         if any(_apart(high - low, d, e) for d, e in zip(at(low), at(high), strict=True)):
             middle = low + (high - low) / 2
             if low < middle < high:
                 at(middle)
-                waiting += [(low, middle), (middle, high)]
+                waiting += [(middle, high), (low, middle)]
     points = sorted(known)
     found = np.array([known[e] for e in points])
     found = np.minimum.accumulate(found, axis=0)  # a bound at ε holds beyond it

@@ -20,6 +20,7 @@ from .composed import RepeatedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
 from .moment_bound import MomentBound, allocation_add, allocation_remove
+from .names import RANDOM_ALLOCATION
 from .parameters import noise, whole_number
 from .ratio_law import RatioLaw
 
@@ -34,7 +35,7 @@ class RandomAllocation(RepeatedMechanism):
     steps_per_epoch: int
     epochs: int
     noise_multiplier: float
-    name: ClassVar[str] = "random_allocation"
+    name: ClassVar[str] = RANDOM_ALLOCATION
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps_per_epoch", whole_number("steps_per_epoch", self.steps_per_epoch))

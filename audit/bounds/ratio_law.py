@@ -29,8 +29,8 @@ class RatioLaw:
     missing: bound of what any of these lacks of its ideal total, tails that were cut away; what lower_present_tilted
     lacks is lacking in lower_absent too: the same observations, which belong to no region of the test;
     zero: mass that upper_absent has at ratio 0.
-    base_error: bound of what rounding of the cell masses can do to any functional of `profile`, each side; to the tilted
-    measures it is their own error;
+    base_error: bound of what rounding of the cell masses can do to any functional of `profile`, each side; what it does
+    to lower_present_tilted is that measure's own error;
     mean_error: bound of what rounding can take from E(x − ratio)₊ of the upper law, relative to min(x, 1): a functional
     of slope s counts only where s·x ≤ 1, so it costs at most this much;
     clip_error: the same for the clipped shares of the spread, whatever the slope (`step_law.clip_cost`);

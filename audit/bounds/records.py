@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ...foundation import InputError
@@ -15,38 +14,39 @@ from .fixed_size_sampling import FixedSizeSampling
 from .gaussian import Gaussian
 from .group import GroupPrivacy
 from .mechanism import Mechanism
+from .names import EPSILON_DELTA, FIXED_SIZE, MECHANISM_NAMES, NO_NOISE, canonical_name
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
 from .shuffled import ShuffledBatches
 from .truncated_poisson import TruncatedPoisson
 
-_FIELDS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
-    "random_allocation": (RandomAllocation, ("steps_per_epoch", "epochs", "noise_multiplier")),
-    "fixed_bins": (FixedBins, ("steps_per_epoch", "epochs", "noise_multiplier")),
-    "poisson": (PoissonSampling, ("sampling_rate", "steps", "noise_multiplier")),
-    "full_batch": (Gaussian, ("noise_multiplier", "steps")),
-    "balanced_allocation": (BalancedAllocation, ("steps_per_epoch", "selected", "epochs", "noise_multiplier")),
-    "truncated_poisson": (
-        TruncatedPoisson,
-        ("records", "sampling_rate", "largest_batch", "steps", "noise_multiplier"),
-    ),
-    "fixed_size_sampling": (FixedSizeSampling, ("batch_size", "records", "steps", "noise_multiplier")),
-    "shuffled_batches": (ShuffledBatches, ("steps_per_epoch", "epochs", "noise_multiplier", "neighbours")),
+_KINDS: dict[str, type[Mechanism]] = {
+    kind.name: kind for kind in (RandomAllocation, FixedBins, PoissonSampling, Gaussian)
+}
+_FIELDS = {name: tuple(field.name for field in fields(_KINDS[name])) for name in MECHANISM_NAMES}  # type: ignore[arg-type]
+
+# schemes with two ends of different origin: named in claims and for `bound`, not trained here
+_BRACKETED: dict[str, type[Mechanism]] = {
+    kind.name: kind for kind in (BalancedAllocation, TruncatedPoisson, FixedSizeSampling, ShuffledBatches)
 }
 
 _NO_BOUND = {
-    "fixed_size": "batches of fixed size from a shuffled order have no known upper bound (only lower bounds, "
+    FIXED_SIZE: "batches of fixed size from a shuffled order have no known upper bound (only lower bounds, "
     "Chua et al. 2024): train with random_allocation or poisson, or claim a bare (epsilon, delta)",
-    "none": "no noise was added, so theory promises nothing: claim a bare (epsilon, delta) to test one",
+    NO_NOISE: "no noise was added, so theory promises nothing: claim a bare (epsilon, delta) to test one",
 }
 
 
 def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
-    """The mechanism of a `record()`. Errors: InputError naming the field, also for schemes without an upper bound."""
+    """The mechanism of a `record()`, in today's or an older spelling of its name.
+
+    Errors: InputError naming the field, also for schemes without an upper bound.
+    """
     if not isinstance(record, dict):
         raise InputError(f"mechanism must be an object with a name or with epsilon and delta, got {record!r}")
     name = record.get("name")
-    if name is None or name == "epsilon_delta":
+    name = canonical_name(name) if isinstance(name, str) else name
+    if name is None or name == EPSILON_DELTA:
         extra = set(record) - {"epsilon", "delta", "name"}
         if "epsilon" not in record or extra:
             raise InputError(
@@ -63,13 +63,29 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
             raise InputError(f"mechanism 'group' needs mechanism, that of one record, got {record.get('mechanism')!r}")
         one = mechanism_from_record(record["mechanism"])
         return GroupPrivacy(one, record.get("records", 1), record.get("adjacency", "add_remove"))
+    if isinstance(name, str) and name in _BRACKETED:
+        kind = _BRACKETED[name]
+        return kind(**_values(name, record, tuple(field.name for field in fields(kind))))  # type: ignore[arg-type]
     if not isinstance(name, str) or name not in _FIELDS:
-        raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, composition, group, got {name!r}")
-    kind, fields = _FIELDS[name]
-    missing = [f for f in fields if f not in record]
+        raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, got {name!r}")
+    return mechanism_kind(name)(**_values(name, record, mechanism_fields(name)))
+
+
+def _values(name: str, record: dict[str, Any], wanted: tuple[str, ...]) -> dict[str, Any]:
+    missing = [f for f in wanted if f not in record]
     if missing:
-        raise InputError(f"mechanism {name!r} needs {', '.join(fields)}: {', '.join(missing)} is missing")
-    return kind(**{f: record[f] for f in fields})
+        raise InputError(f"mechanism {name!r} needs {', '.join(wanted)}: {', '.join(missing)} is missing")
+    return {f: record[f] for f in wanted}
+
+
+def mechanism_kind(name: str) -> type[Mechanism]:
+    """The class of a mechanism by its name, one of MECHANISM_NAMES."""
+    return _KINDS[name]
+
+
+def mechanism_fields(name: str) -> tuple[str, ...]:
+    """What a mechanism's record holds beside its name: the parameters of its class, in their order."""
+    return _FIELDS[name]
 
 
 def _composition(record: dict[str, Any]) -> Composition:

@@ -26,8 +26,8 @@ class Cells:
 
     absent (n,): P_Q(X in cell);  present (n,): P_P(X in cell) = E_Q[X; cell];
     error: how far the partial sums of either may be from the truth, at any edge, measured from the nearer end, for
-    `absent` also after multiplication by the edge, for `present` also after division by it. Cells are differences of values at edges, so errors at inner edges
-    cancel in every partial sum: `error` does not grow with the number of cells.
+    `absent` also after multiplication by the edge, for `present` also after division by it. Cells are differences of
+    values at edges, so errors at inner edges cancel in every partial sum: `error` does not grow with their number.
     relative_absent, relative_present: the same for partial sums from the lower end, relative to themselves.
     """
 
@@ -80,8 +80,8 @@ def _differences(z: Array, z_error: Array) -> tuple[Array, Array, Array, float]:
 def spread(cells: Cells) -> tuple[Array, Array]:
     """The upper law: each cell's mass split between its two ends so that its mean is kept ("connect the dots").
 
-    Returns masses on the n + 1 edges, and by how much (n,) clipping a share to [0, mass] may have raised the mean, which
-    rounding makes necessary where a cell's mass is of the order of the rounding itself. See `clip_cost`.
+    Returns masses on the n + 1 edges, and by how much (n,) clipping a share to [0, mass] may have raised the mean:
+    rounding makes it necessary where a cell's mass is of the order of the rounding itself. See `clip_cost`.
     """
     width = np.diff(cells.edges)
     excess = cells.present - cells.edges[:-1] * cells.absent

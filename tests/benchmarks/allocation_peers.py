@@ -52,7 +52,8 @@ print(time.process_time() - start)
 def main(allowed: float) -> None:
     RandomAllocation(50, 2, 1.0).accuracy(1e-3)  # imports and FFT tables, which a peer's second side has warm too
     print(
-        f"{'M, E, sigma, step':>24} {'theirs':>22} {'seconds':>9} {'coalmine':>22} {'seconds':>9} {'times':>8} {'width':>7}"
+        f"{'M, E, sigma, step':>24} {'theirs':>22} {'seconds':>9} {'coalmine':>22} {'seconds':>9} {'times':>8}"
+        f" {'width':>7}"
     )
     for m, e, sigma, step in CELLS:
         name = f"{m}, {e}, {sigma}, {step}"

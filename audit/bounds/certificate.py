@@ -20,8 +20,8 @@ from .composition import Composition
 from .mechanism import Mechanism
 from .random_allocation import RandomAllocation
 
-RESOLUTION = 0.03  # of the verifier's lattices: about a second's work
-RANGE = 30.0  # of the bottom level of X, in units of its scale
+RESOLUTION = 0.035  # of the verifier's lattices: about a second's work
+RANGE = 24.0  # of the bottom level of X, in units of its scale
 LARGEST_EPSILON = 300.0
 
 

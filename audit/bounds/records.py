@@ -67,7 +67,8 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
         kind = _BRACKETED[name]
         return kind(**_values(name, record, tuple(field.name for field in fields(kind))))  # type: ignore[arg-type]
     if not isinstance(name, str) or name not in _FIELDS:
-        raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, got {name!r}")
+        known = (*_FIELDS, *_BRACKETED, Composition.name, GroupPrivacy.name)
+        raise InputError(f"mechanism name must be one of {', '.join(known)}, got {name!r}")
     return mechanism_kind(name)(**_values(name, record, mechanism_fields(name)))
 
 

@@ -64,7 +64,7 @@ def plan(
             series["accountant"] = [r["accountant"]["epsilon"]["upper"] for r in results]
         plot(plot_file, name, options[name], series, y)
     if json:
-        print_json(results[0] if name is None else {"sweep": name, "results": results})
+        print_json({"schema_version": 1, **(results[0] if name is None else {"sweep": name, "results": results})})
     else:
         _show(results, name)
 

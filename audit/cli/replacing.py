@@ -105,6 +105,12 @@ def _figure(path: Path) -> bool:
     return content.startswith((b"\x89PNG", b"%PDF", b"<?xml", b"<svg")) and b"coalmine" in content
 
 
+def _sweep_table(path: Path) -> bool:
+    with open(path, "rb") as file:
+        header = file.readline(4096)
+    return header.startswith(b"name,") and b",adjacency," in header
+
+
 def _page(path: Path) -> bool:
     content = path.read_bytes()
     return content.lstrip()[:14].lower() == b"<!doctype html" and b"<title>Privacy audit" in content
@@ -132,6 +138,8 @@ SCORE_FILE = Kind(
 )  # the record that makes them known
 PAGE = Kind("page of coalmine", _page)
 FIGURE = Kind("figure of coalmine", _figure)
+CERTIFICATE = Kind("certificate of coalmine", _json_with("format", "claims", "grid", "sha256"))
+SWEEP_TABLE = Kind("csv file of a sweep", _sweep_table)
 
 RUN_FOLDER = Kind(
     "folder of `coalmine train`",

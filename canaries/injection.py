@@ -103,8 +103,8 @@ def inject(
         found = sources_sha256(np.asarray(dataset[int(row)][0]) for row in canaries.sources())
         if found != canaries.source_sha256:
             raise InputError(
-                "the rows that the canaries were made from are not those of this data set: their hashes differ. Use the "
-                "data the set was crafted from; if the data set transforms its inputs (normalises, augments), give the "
-                "same transform"
+                "the rows that the canaries were made from are not those of this data set: their hashes differ. Use "
+                "the data the set was crafted from; if the data set transforms its inputs (normalises, augments), "
+                "give the same transform"
             )
     return injected

@@ -163,7 +163,8 @@ def lira(
         collected, inputs, facts = _trained(
             output, attack, data, canaries, coins, target, target_members, model, train, trained,
             16 if shadows is None else shadows,
-            targets, fraction, views, chunk or (1 if train else 8), jobs, scheduler, span, seed, device, trust_code, quiet,
+            targets, fraction, views, chunk or (1 if train else 8), jobs, scheduler, span, seed, device, trust_code,
+            quiet,
         )  # fmt: skip
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")

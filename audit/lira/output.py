@@ -23,6 +23,7 @@ _FIXED = (
     "canaries_sha256",
     "checkpoint_sha256",
     "arrays_sha256",
+    "recipe_sha256",
 )  # of scores under one name, whatever is opened
 _FIXED_ONCE_OPENED = (*_FIXED, "shadows", "seed")
 
@@ -43,7 +44,8 @@ def check_folder(output: Path, record: dict[str, Any], compared: tuple[str, ...]
         if not isinstance(earlier, dict) or not isinstance(earlier.get("score"), str):
             raise InputError(f"{str(beside)!r} is no score record: name another --output")
         fixed = compared or (_FIXED_ONCE_OPENED if earlier.get("coins_opened") else _FIXED)
-        changed = [name for name in fixed if earlier.get(name) != record.get(name)]
+        known = [name for name in fixed if name != "recipe_sha256" or name in earlier]  # older records do not say
+        changed = [name for name in known if earlier.get(name) != record.get(name)]
         if changed:
             told = ", ".join(f"{name} ({earlier.get(name)}, now {record.get(name)})" for name in changed)
             raise InputError(

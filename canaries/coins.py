@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,16 +21,15 @@ from ..foundation import (
     numpy_stream,
     parse_json,
     read_bytes,
-    read_json,
     sha256_of_bytes,
     write_bytes,
     write_json,
 )
 from ..foundation.files import LARGEST_JSON
+from .commitment import Commitment
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 ENTRIES = ("nonce", "canaries_sha256", "member", "created")
-NOTE = "Proves that membership preceded training only if this file was published or time-stamped before training."
 
 
 class FrozenSet(Protocol):
@@ -157,34 +156,21 @@ def draw_coins(canaries: FrozenSet, seed: int | None = None) -> Coins:
     return Coins(member, stream.bytes(32).hex(), canaries.sha256, None)
 
 
-def commit(coins: Coins) -> dict[str, Any]:
-    """The content of commitment.json: public, tells nothing of the coins, binds to every bit of them.
-
-    Errors: InputError for coins without a nonce: their hash would tell them to whoever tries them all.
-    """
+def commit(coins: Coins) -> Commitment:
+    """Errors: InputError for coins without a nonce: their hash would tell them to whoever tries them all."""
     if coins.nonce is None:
         raise InputError("coins without a nonce cannot be committed to: draw them with `coalmine coins`")
-    return {
-        "coins_sha256": sha256_of_bytes(coins.to_bytes()),
-        "canaries_sha256": coins.canaries_sha256,
-        "canaries": len(coins),
-        "created": coins.created,
-        "note": NOTE,
-    }
+    return Commitment(sha256_of_bytes(coins.to_bytes()), coins.canaries_sha256, len(coins), coins.created)
 
 
 def save_commitment(coins: Coins, path: str | Path) -> None:
-    write_json(path, commit(coins))
+    write_json(path, commit(coins).to_json())
 
 
 def verify_commitment(coins_path: str | Path, commitment_path: str | Path) -> None:
     """Errors: InputError unless the coins file is, byte for byte, the one that was committed to."""
-    record = read_json(commitment_path, "commitment file")
-    coins = Coins.load(coins_path)
-    committed = record.get("coins_sha256") if isinstance(record, dict) else None
-    if not isinstance(committed, str) or not _SHA256.fullmatch(committed):
-        raise InputError(f"commitment file {str(commitment_path)!r} holds no coins_sha256 of 64 hex digits")
+    committed, coins = Commitment.load(commitment_path), Coins.load(coins_path)
     if coins.nonce is None:
         raise InputError(f"coins file {str(coins_path)!r} has no nonce: no commitment binds to it")
-    if sha256_of_bytes(coins.to_bytes()) != committed or record.get("canaries_sha256") != coins.canaries_sha256:
+    if commit(coins).coins_sha256 != committed.coins_sha256 or committed.canaries_sha256 != coins.canaries_sha256:
         raise InputError(f"coins file {str(coins_path)!r} is not the one that {str(commitment_path)!r} commits to")

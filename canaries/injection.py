@@ -104,7 +104,7 @@ def inject(
         if found != canaries.source_sha256:
             raise InputError(
                 "the rows that the canaries were made from are not those of this data set: their hashes differ. Use "
-                "the data the set was crafted from; if the data set transforms its inputs (normalises, augments), "
-                "give the same transform"
+                "the data the set was crafted from; if the data set transforms its inputs (normalises, augments), give "
+                "the same transform"
             )
     return injected

@@ -22,7 +22,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,11 @@ from ... import __version__
 from ...canaries import CanarySet, Coins
 from ...canaries.coins import commit
 from ...canaries.injection import remaining_rows
-from ...foundation import InputError, fresh_seed, in_use, read_json, remove_leftovers, write_bytes, write_json
+from ...foundation import InputError, fresh_seed, in_use, remove_leftovers, sha256_of_bytes, write_bytes, write_json
 from ...foundation.tensor_file import pack, unpack
 from .data import Data
 from .engine import BuildModel, Stack, fitting_threads, initial_stack, train_epochs
+from .run_record import ModelRecord, RunRecord, load_run
 from .settings import TrainingSettings
 
 RUN, INITIAL, STATE, CHECKPOINT = (
@@ -45,6 +46,18 @@ RUN, INITIAL, STATE, CHECKPOINT = (
     "initial.safetensors",
     "training_state.safetensors",
     "checkpoint.safetensors",
+)
+CHANGING = (  # of a record between the first epoch and the last
+    "epochs_done",
+    "finished",
+    "train_accuracy",
+    "test_accuracy",
+    "initial_accuracy",
+    "majority_share",
+    "initial_sha256",
+    "checkpoint_sha256",
+    "given_seed_sha256",
+    "versions",
 )
 
 
@@ -103,8 +116,8 @@ def train_run(
     seed: int | None = None,
     device: str | torch.device = "cpu",
     on_epoch: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
-    """Train, or go on with, the run in `output`; returns the content of run.json.
+) -> RunRecord:
+    """Train, or go on with, the run in `output`; returns what run.json holds.
 
     Without a seed all randomness starts from the operating system's entropy. on_epoch hears how many epochs are
     done. Errors: InputError when the folder holds another run, or anything does not fit, before training starts.
@@ -123,46 +136,57 @@ def _train(
     rows: TrainingRows,
     build: BuildModel,
     settings: TrainingSettings,
-    record: dict[str, Any],
+    record: RunRecord,
     seed: int | None,
     device: str | torch.device,
     on_epoch: Callable[[int], None] | None,
-) -> dict[str, Any]:
+) -> RunRecord:
     """`train_run` in a folder that nobody else writes to."""
     earlier = _earlier(output, record)
     for name in (RUN, INITIAL, STATE, CHECKPOINT):
         remove_leftovers(output / name)
-    if earlier is not None and earlier["finished"]:
+    if earlier is not None and earlier.finished:
         if seed is not None:
             _refuse_another_seed(output, build, seed, device)
         (output / STATE).unlink(missing_ok=True)  # of a run that was killed between its last write and this one
         return earlier
     stack = _start(output, build, seed, earlier, device)
     if earlier is None:
-        write_json(output / RUN, record)  # first of all: weights without a record are somebody else's
-        write_bytes(output / INITIAL, _weights(stack))
+        initial = _weights(stack)
+        untrained = accuracy(stack.modules()[0], *_natural(rows, device))
+        record = replace(record, initial_sha256=sha256_of_bytes(initial), initial_accuracy=untrained)
+        write_json(output / RUN, record.to_json())  # first of all: weights without a record are somebody else's
+        write_bytes(output / INITIAL, initial)
         _save_state(output, stack)
+    else:
+        record = earlier
     x, y = torch.as_tensor(rows.x).to(device), torch.as_tensor(rows.y).to(device)
     with fitting_threads(stack):
         for _ in train_epochs(stack, x, y, rows.membership[None], settings):
             _save_state(output, stack)
-            write_json(output / RUN, record | {"epochs_done": stack.epochs_done})
+            write_json(output / RUN, replace(record, epochs_done=stack.epochs_done).to_json())
             if on_epoch:
                 on_epoch(stack.epochs_done)
     model = stack.modules()[0]
-    record |= {
-        "epochs_done": stack.epochs_done,
-        "finished": True,
+    weights = _weights(stack)
+    record = replace(
+        record,
+        epochs_done=stack.epochs_done,
+        finished=True,
         # of the natural rows alone: a figure that the coins have no part in beyond the model itself
-        "train_accuracy": accuracy(model, x[: rows.natural], y[: rows.natural]),
-        "test_accuracy": accuracy(
-            model, torch.as_tensor(data.x_test).to(device), torch.as_tensor(data.y_test).to(device)
-        ),
-    }
-    write_bytes(output / CHECKPOINT, _weights(stack))
-    write_json(output / RUN, record)
+        train_accuracy=accuracy(model, *_natural(rows, device)),
+        test_accuracy=accuracy(model, torch.as_tensor(data.x_test).to(device), torch.as_tensor(data.y_test).to(device)),
+        checkpoint_sha256=sha256_of_bytes(weights),
+    )
+    write_bytes(output / CHECKPOINT, weights)
+    write_json(output / RUN, record.to_json())
     (output / STATE).unlink(missing_ok=True)
     return record
+
+
+def _natural(rows: TrainingRows, device: str | torch.device) -> tuple[Tensor, Tensor]:
+    """The rows that are in whatever the coins say."""
+    return tuple(torch.as_tensor(part[: rows.natural]).to(device) for part in (rows.x, rows.y))  # type: ignore
 
 
 def accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 1024) -> float | None:
@@ -185,34 +209,34 @@ def _record(
     canaries: CanarySet | None,
     coins: Coins | None,
     seed: int | None,
-) -> dict[str, Any]:
-    """run.json before the first epoch. Nothing in it depends on the coins but their commitment."""
-    return {
-        "mechanism": settings.mechanism(),
-        "clipping_norm": settings.clipping_norm,
-        "divisor": settings.divisor,
-        "divisor_is_public": True,
-        "epochs_done": 0,
-        "finished": False,
-        "settings": settings.record(),
-        "model": {"name": model_name, "input_shape": list(data.x.shape[1:]), "classes": len(data.classes)},
-        "data": data.name,
-        "data_fingerprint": data.fingerprint,
-        "canaries_sha256": canaries.sha256 if canaries else None,
-        "commitment": commit(coins)["coins_sha256"] if coins is not None and coins.nonce is not None else None,
-        "seeded": seed is not None,
-        "versions": {"coalmine": __version__, "python": platform.python_version(), "torch": torch.__version__},
-    }
+) -> RunRecord:
+    """The record before the first epoch. Nothing in it depends on the coins but their commitment."""
+    return RunRecord(
+        mechanism=settings.mechanism(),
+        clipping_norm=settings.clipping_norm,
+        divisor=settings.divisor,
+        divisor_is_public=True,
+        epochs_done=0,
+        finished=False,
+        settings=settings.record(),
+        model=ModelRecord(model_name, tuple(data.x.shape[1:]), len(data.classes)),
+        data=data.name,
+        data_fingerprint=data.fingerprint,
+        canaries_sha256=canaries.sha256 if canaries else None,
+        commitment=commit(coins).coins_sha256 if coins is not None and coins.nonce is not None else None,
+        seeded=seed is not None,
+        majority_share=float(np.bincount(data.y).max() / len(data.y)),
+        versions={"coalmine": __version__, "python": platform.python_version(), "torch": torch.__version__},
+    )
 
 
-def _identity(record: dict[str, Any]) -> dict[str, Any]:
+def _identity(record: RunRecord) -> dict[str, Any]:
     """What must be equal for a folder to hold the same run. Records of older versions hold a hash of the seed."""
-    changing = ("epochs_done", "finished", "train_accuracy", "test_accuracy", "versions", "given_seed_sha256")
-    known = {"seeded": record.get("given_seed_sha256") is not None} | json.loads(json.dumps(record))
-    return {key: value for key, value in known.items() if key not in changing}
+    known = {"seeded": record.others.get("given_seed_sha256") is not None} | json.loads(json.dumps(record.to_json()))
+    return {key: value for key, value in known.items() if key not in CHANGING}
 
 
-def _earlier(output: Path, record: dict[str, Any]) -> dict[str, Any] | None:
+def _earlier(output: Path, record: RunRecord) -> RunRecord | None:
     """The record of what the folder holds of this run; None for a new one. Errors: InputError for what is not its."""
     if not (output / RUN).exists():
         foreign = [name for name in (INITIAL, STATE, CHECKPOINT) if os.path.lexists(output / name)]
@@ -222,15 +246,15 @@ def _earlier(output: Path, record: dict[str, Any]) -> dict[str, Any] | None:
                 "here and would be replaced; choose another folder"
             )
         return None
-    earlier = read_json(output / RUN, "run record")
-    known, wanted = _identity(earlier) if isinstance(earlier, dict) else {}, _identity(record)
-    different = sorted(key for key in wanted if known.get(key) != wanted[key])
+    earlier = load_run(output / RUN)
+    known, wanted = _identity(earlier), _identity(record)
+    different = sorted(key for key in {*known, *wanted} if known.get(key) != wanted.get(key))
     if different:
         raise InputError(
             f"--output {str(output)!r} holds another run, which differs in "
             f"{', '.join(different).replace('seeded', 'seed')}: choose another folder, or delete this one"
         )
-    if earlier.get("finished"):
+    if earlier.finished:
         done = (output / CHECKPOINT).exists()
         if not done:
             raise InputError(f"{str(output / RUN)!r} says finished and its {CHECKPOINT} is missing: delete the folder")
@@ -253,7 +277,7 @@ def _refuse_another_seed(output: Path, build: BuildModel, seed: int, device: str
 
 
 def _start(
-    output: Path, build: BuildModel, seed: int | None, earlier: dict[str, Any] | None, device: str | torch.device
+    output: Path, build: BuildModel, seed: int | None, earlier: RunRecord | None, device: str | torch.device
 ) -> Stack:
     if earlier is None:
         return initial_stack(build, [fresh_seed() if seed is None else seed], device)

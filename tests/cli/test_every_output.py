@@ -1,73 +1,26 @@
 """Every option of every command that names an output goes through one guard. The commands are found by walking over
 the command line itself: one that is new is tried as well, and one that forgets the guard fails here."""
 
-import inspect
 import json
 import os
 import socket
-from typing import get_type_hints
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
-from coalmine.audit.cli import COMMANDS, app, main
+from coalmine.audit.cli import main
 from coalmine.audit.cli.replacing import kind_of
+
+sys.path.insert(0, str(Path(__file__).parent))
+from command_walk import NEEDED, path_options, run
 
 # Options with a path that is read and never written. Whoever adds one says so here.
 INPUTS = {
     "audits", "arrays", "canaries", "checkpoint", "claim", "coins", "commitment", "data", "folder",
     "reference_checkpoint", "run", "scores", "target", "target_members",
 }  # fmt: skip
-NEEDED = {  # options that a command cannot do without, so that it reaches its checks
-    "audit": ["--scores", "scores.csv"],
-    "bound": ["--noise-multiplier", "1:2:1", "--steps-per-epoch", "5"],
-    "calibrate": ["--steps-per-epoch", "5", "--epochs", "1:2:1", "--accuracy", "0.6"],
-    "canaries craft": ["--data", "digits", "--method", "noise", "--count", "20"],
-    "canaries show": ["canaries.safetensors"],
-    "claim": ["--epsilon", "1", "--delta", "1e-5", "--ran", "poisson", "--divisor", "public"],
-    "coins": ["--canaries", "canaries.safetensors", "--force"],
-    "plan": ["--records", "60000", "--epochs", "1:2:1", "--epsilon", "1"],
-    "repeat": [
-        "--canaries",
-        "canaries.safetensors",
-        "--runs",
-        "2",
-        "--steps-per-epoch",
-        "2",
-        "--epochs",
-        "1",
-        "--learning-rate",
-        "1",
-    ],
-    "report": ["audit.json"],
-    "score": ["--checkpoint", "run", "--canaries", "canaries.safetensors"],
-    "lira": ["--steps-per-epoch", "2", "--epochs", "1", "--learning-rate", "1", "--shadows", "2"],
-    "train": ["--steps-per-epoch", "2", "--epochs", "1", "--learning-rate", "1"],
-}
-
-
-def commands():
-    """(words, click command) of every command, however deep."""
-    group = typer.main.get_command(app)
-    stack = [((name,), group.get_command(None, name)) for name in COMMANDS]
-    while stack:
-        words, command = stack.pop()
-        if hasattr(command, "commands"):
-            stack += [((*words, name), one) for name, one in command.commands.items()]
-        else:
-            yield " ".join(words), command
-
-
-def path_options():
-    """(words, parameter) of every option and argument that is annotated as a path."""
-    for words, command in commands():
-        hints = get_type_hints(inspect.unwrap(command.callback))
-        for param in command.params:
-            if "Path" in str(hints.get(param.name)):
-                yield words, param
-
-
 OUTPUTS = [(words, param) for words, param in path_options() if kind_of(param)]
 
 
@@ -85,16 +38,6 @@ def test_every_command_that_writes_is_among_them():
         "repeat", "report", "score", "train",
     }  # fmt: skip
     assert len(OUTPUTS) == 17
-
-
-def run(capsys, *arguments):
-    code = 0
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as end:
-        code = end.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

@@ -7,31 +7,23 @@ import typer
 
 from coalmine.audit.cli import COMMANDS, app, main
 
+RECIPE = ["--steps-per-epoch", "2", "--epochs", "1", "--learning-rate", "1"]
 NEEDED = {  # options that a command cannot do without, so that it reaches its checks
     "audit": ["--scores", "scores.csv"],
     "bound": ["--noise-multiplier", "1:2:1", "--steps-per-epoch", "5"],
     "calibrate": ["--steps-per-epoch", "5", "--epochs", "1:2:1", "--accuracy", "0.6"],
     "canaries craft": ["--data", "digits", "--method", "noise", "--count", "20"],
+    "canaries diagnose": ["canaries.safetensors", "--data", "digits"],
+    "canaries evaluate": ["canaries.safetensors", "--data", "digits", "--runs", "2"],
     "canaries show": ["canaries.safetensors"],
     "claim": ["--epsilon", "1", "--delta", "1e-5", "--ran", "poisson", "--divisor", "public"],
     "coins": ["--canaries", "canaries.safetensors", "--force"],
+    "lira": [*RECIPE, "--shadows", "2", "-o", "out"],
     "plan": ["--records", "60000", "--epochs", "1:2:1", "--epsilon", "1"],
-    "repeat": [
-        "--canaries",
-        "canaries.safetensors",
-        "--runs",
-        "2",
-        "--steps-per-epoch",
-        "2",
-        "--epochs",
-        "1",
-        "--learning-rate",
-        "1",
-    ],
+    "repeat": ["--canaries", "canaries.safetensors", "--runs", "2", *RECIPE, "-o", "out"],
     "report": ["audit.json"],
     "score": ["--checkpoint", "run", "--canaries", "canaries.safetensors"],
-    "lira": ["--steps-per-epoch", "2", "--epochs", "1", "--learning-rate", "1", "--shadows", "2"],
-    "train": ["--steps-per-epoch", "2", "--epochs", "1", "--learning-rate", "1"],
+    "train": [*RECIPE, "-o", "out"],
 }
 
 
@@ -54,6 +46,17 @@ def path_options():
         for param in command.params:
             if "Path" in str(hints.get(param.name)):
                 yield words, param
+
+
+def with_value(words, param, value):
+    """The words of a call of that command in which this option or argument has this value."""
+    rest = list(NEEDED.get(words, []))
+    for option in (o for o in param.opts if o in rest):
+        at = rest.index(option)
+        del rest[at : at + 2]
+    if param.opts[0].startswith("-"):
+        return [*words.split(), *rest, param.opts[0], value]
+    return [*words.split(), value, *(rest[1:] if rest and not rest[0].startswith("-") else rest)]
 
 
 def run(capsys, *arguments):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coalmine.audit.cli.replacing import kind_of
 
 sys.path.insert(0, str(Path(__file__).parent))
-from command_walk import NEEDED, path_options, run
+from command_walk import path_options, run, with_value
 
 INPUTS = [(words, param) for words, param in path_options() if kind_of(param) is None]
 
@@ -28,12 +28,9 @@ def test_no_input_is_read_for_ever_or_ends_in_a_traceback(tmp_path, monkeypatch,
     os.mkfifo("pipe")
     os.symlink("loop", "loop")
     for place in ("/dev/zero", "/dev/full", "pipe", "loop"):
-        given = [place] if not param.opts[0].startswith("-") else [param.opts[0], place]
-        rest = [word for word in NEEDED.get(words, []) if word not in param.opts]
-        if not param.opts[0].startswith("-"):
-            rest = [word for word in rest if word not in ("canaries.safetensors", "audit.json")]
-        code, _, err = run(capsys, *words.split(), *rest, *given)
+        code, _, err = run(capsys, *with_value(words, param, place))
         assert code == 2 and err.startswith("error: ") and err.count("\n") == 1, (words, param.opts, place, err)
+        assert "--help" not in err, (words, param.opts, place, err)  # the parser had nothing to say
     assert sorted(os.listdir()) == ["loop", "pipe"]
 
 
@@ -65,8 +62,7 @@ def poisoned(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(("words", "param"), INPUTS, ids=named)
 def test_no_command_imports_what_only_a_record_names(poisoned, capsys, words, param):
     for place in ("run", "run/run.json", "run/checkpoint.safetensors"):
-        given = [place] if not param.opts[0].startswith("-") else [param.opts[0], place]
-        run(capsys, *words.split(), *[w for w in NEEDED.get(words, []) if w not in param.opts], *given)
+        run(capsys, *with_value(words, param, place))
         assert not (poisoned / "owned").exists(), (words, param.opts, place)
 
 

@@ -26,6 +26,7 @@ from .independent_runs import OverDispersion, combine_p_values, over_dispersion
 from .jeffreys import jeffreys_epsilon
 from .joint_beta import joint_beta_epsilon
 from .mann_whitney import mann_whitney_p_value
+from .mean_interval import MeanInterval, mean_interval
 from .one_run import one_run_epsilon, one_run_p_value
 from .rates import clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
 from .roc import (
@@ -39,14 +40,31 @@ from .roc import (
     tpr_at_fpr,
 )
 from .roc_band import RocBand, roc_band
+from .run_bets import (
+    RunBet,
+    RunsFinding,
+    RunsPower,
+    accuracy_bet,
+    curve_bet,
+    runs_p_value,
+    runs_power,
+    runs_reject,
+)
+from .runs_accuracy import RunsAccuracy, runs_accuracy
 
 __all__ = [
     "GuessRule",
+    "MeanInterval",
     "OverDispersion",
     "Roc",
     "RocBand",
+    "RunBet",
+    "RunsAccuracy",
+    "RunsFinding",
+    "RunsPower",
     "Tally",
     "TprAtFpr",
+    "accuracy_bet",
     "accuracy_epsilon",
     "accuracy_lower_bound",
     "accuracy_p_value",
@@ -61,6 +79,7 @@ __all__ = [
     "clopper_pearson_lower",
     "clopper_pearson_upper",
     "combine_p_values",
+    "curve_bet",
     "exact_tail_epsilon",
     "exact_tail_mu",
     "exact_tail_p_value",
@@ -83,6 +102,7 @@ __all__ = [
     "jeffreys_epsilon",
     "joint_beta_epsilon",
     "mann_whitney_p_value",
+    "mean_interval",
     "one_run_epsilon",
     "one_run_p_value",
     "order_guesses",
@@ -90,6 +110,10 @@ __all__ = [
     "positive_predictive_value",
     "roc_band",
     "roc_curve",
+    "runs_accuracy",
+    "runs_p_value",
+    "runs_power",
+    "runs_reject",
     "tally",
     "tally_epsilon",
     "tally_p_value",

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from ...foundation import InputError, numpy_stream
 from .calibrated import calibrated_epsilon_of_counts, calibrated_p_value_of_counts
 from .class_a import class_a_epsilons, class_a_p_values
-from .f_dp import f_dp_p_values
+from .f_dp import epsilon_delta_of, f_dp_p_values
 from .guesses import TIE_SEED, guess_by_sign, guess_grid, order_guesses
 from .roc import check_scores
 
@@ -134,12 +134,6 @@ def critical_counts(claim: Any, counts: Tally, alpha: float) -> np.ndarray:
         open_ = high - low > 1
         high, low = np.where(open_ & rejects, middle, high), np.where(open_ & ~rejects, middle, low)
     return high
-
-
-def epsilon_delta_of(claim: Any) -> tuple[float, float] | None:
-    """(epsilon, delta) where that is all the claim says, else None."""
-    record = claim.record() if hasattr(claim, "record") else {}
-    return (float(record["epsilon"]), float(record["delta"])) if set(record) == {"epsilon", "delta"} else None
 
 
 def tally_log_p_value(counts: Tally, curve: Any) -> float:

@@ -8,6 +8,7 @@ from .attack_accuracy import accuracy_epsilon, accuracy_lower_bound, accuracy_p_
 from .calibrated import calibrated_epsilon
 from .class_a import class_a_epsilons, class_a_p_values
 from .clopper_pearson import clopper_pearson_epsilon
+from .error_counts import ErrorCounts, errors_at_the_middle, errors_at_threshold
 from .exact_tail import exact_tail_epsilon, exact_tail_mu, exact_tail_p_value
 from .f_dp import (
     f_dp_epsilon,
@@ -25,7 +26,7 @@ from .guesses import guess_by_sign, guess_grid, order_guesses
 from .independent_runs import OverDispersion, combine_p_values, over_dispersion
 from .jeffreys import jeffreys_epsilon
 from .joint_beta import joint_beta_epsilon
-from .mann_whitney import mann_whitney_p_value
+from .mann_whitney import RankTest, mann_whitney, mann_whitney_p_value
 from .mean_interval import MeanInterval, mean_interval
 from .one_run import one_run_epsilon, one_run_p_value
 from .rates import clopper_pearson, clopper_pearson_lower, clopper_pearson_upper
@@ -53,9 +54,11 @@ from .run_bets import (
 from .runs_accuracy import RunsAccuracy, runs_accuracy
 
 __all__ = [
+    "ErrorCounts",
     "GuessRule",
     "MeanInterval",
     "OverDispersion",
+    "RankTest",
     "Roc",
     "RocBand",
     "RunBet",
@@ -80,6 +83,8 @@ __all__ = [
     "clopper_pearson_upper",
     "combine_p_values",
     "curve_bet",
+    "errors_at_the_middle",
+    "errors_at_threshold",
     "exact_tail_epsilon",
     "exact_tail_mu",
     "exact_tail_p_value",
@@ -101,6 +106,7 @@ __all__ = [
     "guess_grid",
     "jeffreys_epsilon",
     "joint_beta_epsilon",
+    "mann_whitney",
     "mann_whitney_p_value",
     "mean_interval",
     "one_run_epsilon",

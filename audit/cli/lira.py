@@ -128,7 +128,8 @@ def lira(
     }
     if sum(given is not None for given in (arrays, folder, train or model or target)) > 1 and (arrays or folder):
         raise InputError("--arrays, --folder and training (--model, --train, --target) exclude each other: give one")
-    from ..lira_output import check_folder, score_record, summary, write_result
+    from ..lira.output import check_folder, summary, write_result
+    from ..verdict.score_record import ScoreRecord
 
     _check_choices(attack, views, folder, layout)
     unused = [f"--{name.replace('_', '-')}" for name, value in trained.items() if value is not None]
@@ -144,7 +145,7 @@ def lira(
     }.items():  # fmt: skip
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
-    check_folder(output, score_record(attack), compared=("score",))
+    check_folder(output, ScoreRecord(attack), compared=("score",))
     inputs, facts = None, {}
     if arrays is not None or folder is not None:
         collected = _collected(arrays, folder, layout, target_index)
@@ -159,7 +160,7 @@ def lira(
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")
             return
-    from ..lira_report import DRAW_COINS, conclude
+    from ..lira.conclude import DRAW_COINS, conclude
 
     next_step = DRAW_COINS
     if canaries is not None and target is not None:
@@ -168,7 +169,7 @@ def lira(
         )
     result = conclude(collected, attack, inputs, seed, next_step)
     facts = {"views": collected.shadow_phi.shape[2], "shadows": collected.shadows, "seed": seed} | facts
-    files = write_result(output, result, score_record(attack, **facts))
+    files = write_result(output, result, ScoreRecord(attack, **facts))
     if json_output:
         print_json(result.record)
         return
@@ -211,7 +212,7 @@ def _trained(
     scheduler: str | None, span: str | None, seed: int, device: str, quiet: bool,
 ) -> tuple[Any, Any, dict[str, Any]]:  # fmt: skip
     """(arrays, inputs of the blind baseline, facts of the score record); arrays is None where a span is not all."""
-    from ..lira_target import recipe_of_run, target_members_of
+    from ..lira.target import recipe_of_run, target_members_of
 
     model, trained, run = recipe_of_run(target, model, trained)
     if train is None:
@@ -219,12 +220,13 @@ def _trained(
     part = _span(span)
     recipe = None
     if train is not None:  # first of all: nothing else matters while the function cannot be called
-        from ..lira import user_recipe
+        from ..recipe import user_recipe
 
         recipe = user_recipe(train, str(Path.cwd()))
     from ...canaries import CanarySet, Coins
-    from ..lira_output import check_folder, score_record
+    from ..lira.output import check_folder
     from ..training.data import load_data
+    from ..verdict.score_record import ScoreRecord
 
     source = load_data(data)
     canary_set = CanarySet.load(canaries) if canaries else None
@@ -249,9 +251,12 @@ def _trained(
             )
 
     from ...attacks.query import view_list
-    from ..lira import Work, engine_recipe, shadow_arrays, universe
+    from ..lira.shadows import shadow_arrays
+    from ..recipe import engine_recipe
+    from ..rows import universe
     from ..score import sha256_of_checkpoint
     from ..training.checkpoint import open_model
+    from ..work import Work
     from .score import check_run
 
     where = str(torch_device(device))
@@ -272,7 +277,7 @@ def _trained(
             check_run(run, target, None if canary_set is None else canary_set.sha256)
         attacked = open_model(weights, model, source.input_shape, source.classes)
         facts |= {"checkpoint": str(weights), "checkpoint_sha256": sha256_of_checkpoint(weights), "model": model}
-    check_folder(output, score_record(attack, **facts))
+    check_folder(output, ScoreRecord(attack, **facts))
     names = VIEWS[views]
     total = -(-shadows // chunk) + (0 if target is not None else -(-targets // chunk))
     with _cluster(scheduler), stepper(total, "shadow models", quiet) as advance:

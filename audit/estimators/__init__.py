@@ -21,7 +21,7 @@ from .f_dp import (
 from .gaussian_dp import gaussian_delta, gaussian_epsilon
 from .gaussian_mu import gaussian_mu, gaussian_mu_epsilon
 from .grid import grid_epsilon, grid_gaussian_epsilon, grid_mu, grid_p_value
-from .guess_rules import GuessRule, Tally, tally, tally_epsilon, tally_p_value
+from .guess_rules import RULES, All, Calibrated, Fixed, Grid, GuessRule, Sign, Split, guess_rule
 from .guesses import guess_by_sign, guess_grid, order_guesses
 from .independent_runs import OverDispersion, combine_p_values, over_dispersion
 from .jeffreys import jeffreys_epsilon
@@ -52,9 +52,15 @@ from .run_bets import (
     runs_reject,
 )
 from .runs_accuracy import RunsAccuracy, runs_accuracy
+from .tallies import Tally, tally_epsilon, tally_p_value
 
 __all__ = [
+    "RULES",
+    "All",
+    "Calibrated",
     "ErrorCounts",
+    "Fixed",
+    "Grid",
     "GuessRule",
     "MeanInterval",
     "OverDispersion",
@@ -65,6 +71,8 @@ __all__ = [
     "RunsAccuracy",
     "RunsFinding",
     "RunsPower",
+    "Sign",
+    "Split",
     "Tally",
     "TprAtFpr",
     "accuracy_bet",
@@ -104,6 +112,7 @@ __all__ = [
     "grid_p_value",
     "guess_by_sign",
     "guess_grid",
+    "guess_rule",
     "jeffreys_epsilon",
     "joint_beta_epsilon",
     "mann_whitney",
@@ -120,7 +129,6 @@ __all__ = [
     "runs_p_value",
     "runs_power",
     "runs_reject",
-    "tally",
     "tally_epsilon",
     "tally_p_value",
     "tpr_at_fpr",

@@ -14,7 +14,7 @@ from .roc import check_scores
 
 @dataclass(frozen=True)
 class ErrorCounts:
-    """Non-members guessed "member" and members guessed "non-member", of how many; in the order of the estimators.
+    """Non-members guessed "member" and members guessed "non-member", of how many.
 
     fixed_threshold: chosen without these scores. One that is read off them, like their middle, ties the two errors
     together: every member missed there is a non-member called.
@@ -25,6 +25,11 @@ class ErrorCounts:
     false_negatives: int
     members: int
     fixed_threshold: bool = True
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """As clopper_pearson_epsilon and its kin take them: errors of each kind, of how many."""
+        return self.false_positives, self.non_members, self.false_negatives, self.members
 
     @property
     def balanced_accuracy(self) -> float:

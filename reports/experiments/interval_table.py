@@ -19,11 +19,11 @@ from scipy.stats import cauchy
 from coalmine.audit.bounds import Gaussian, RandomAllocation
 from coalmine.audit.estimators import auc, auc_interval, clopper_pearson, mean_interval, runs_accuracy, tpr_at_fpr
 from coalmine.audit.estimators.error_counts import errors_at_the_middle, errors_at_threshold
-from coalmine.audit.estimators.guess_rules import Tally, critical_counts
 from coalmine.audit.estimators.guesses import guess_grid, order_guesses
 from coalmine.audit.estimators.rates import binomial_tail
 from coalmine.audit.estimators.roc_band import roc_band
-from coalmine.audit.simulated_scores import attack_scores
+from coalmine.audit.estimators.tallies import Tally, critical_counts
+from coalmine.audit.planning.simulated_scores import attack_scores
 from coalmine.foundation import numpy_stream
 
 CONFIDENCE = 0.95

@@ -21,7 +21,7 @@ from coalmine.audit.estimators import accuracy_bet, curve_bet, f_dp_p_values, gu
 from coalmine.audit.estimators.guesses import order_guesses
 from coalmine.audit.estimators.rates import binomial_tail
 from coalmine.audit.estimators.run_bets import RunBet, right_guess_tails
-from coalmine.audit.simulated_scores import attack_scores
+from coalmine.audit.planning.simulated_scores import attack_scores
 from coalmine.foundation import numpy_stream
 
 ALPHA = 0.05

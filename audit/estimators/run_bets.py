@@ -18,7 +18,7 @@ Waudby-Smith and Ramdas 2024, arXiv:2010.09686; Cover 1984 for the log-optimal p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,6 +160,35 @@ def runs_power(
     rejected = int(runs_reject(bet, stream.binomial(bet.guesses, accuracy, (repeats, runs)), alpha).sum())
     low, high = clopper_pearson(rejected, repeats, 0.95)
     return RunsPower(rejected / repeats, (float(low), float(high)), repeats)
+
+
+def runs_needed(
+    bet: Callable[[int], RunBet], accuracy: float, power: float = 0.8, alpha: float = 0.05, most: int = 4096
+) -> tuple[int, RunsPower] | None:
+    """The smallest number of runs found whose simulated power is enough, with its power; None beyond `most`.
+
+    bet(runs) makes the bet for that many runs; every guess is right with probability `accuracy`. By doubling, then
+    bisection, each number with its own bet.
+    """
+    if not 0 < power < 1:
+        raise InputError(f"power must lie strictly between 0 and 1, got {power!r}")
+
+    def found(runs: int) -> RunsPower:
+        return runs_power(bet(runs), accuracy, runs, alpha, repeats=2000)
+
+    enough, low = 1, 0
+    while (best := found(enough)).power < power:
+        low, enough = enough, 2 * enough
+        if enough > most:
+            return None
+    while enough - low > 1:
+        middle = (low + enough) // 2
+        there = found(middle)
+        if there.power >= power:
+            enough, best = middle, there
+        else:
+            low = middle
+    return enough, best
 
 
 def _planned(basis: np.ndarray, null_accuracy: float, runs: int, alpha: float) -> np.ndarray:

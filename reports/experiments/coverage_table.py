@@ -1,6 +1,6 @@
-"""How often each bound exceeds the truth, and what it shows: the tables of docs/statistics.md.
+"""How often each bound exceeds the truth, and what it shows: the tables of docs/measured/coverage.md.
 
-    python reports/experiments/coverage_table.py                        # 3,000 repeats a cell, some minutes
+    python reports/experiments/coverage_table.py                        # 3,000 repeats a cell, a quarter of an hour
     python reports/experiments/coverage_table.py --repeats 300 --canaries 100 --power-repeats 20
 
 A bound exceeds the truth exactly when its test rejects the truth, so critical counts are tabulated once a cell and a
@@ -236,6 +236,8 @@ def markdown(cells: list[Cell], sizes: list[int], scenarios: list[str]) -> str:
 
 
 def main() -> None:
+    import interval_table  # beside this script
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3000)
     parser.add_argument("--power-repeats", type=int, default=200)
@@ -255,6 +257,10 @@ def main() -> None:
     )
     print(markdown(cells, options.canaries, [scenario.name for scenario in scenarios]))
     print(f"\n{judged} judged cells, {len(failing(cells))} fail.")
+    print(f"\nIntervals that miss the truth, per cent · mean width; nominal 5, {options.repeats} repeats a cell.")
+    intervals = interval_table.interval_cells(options.repeats, options.seed)
+    print(interval_table.markdown(intervals))
+    print(f"\n{sum(cell.judged for cell in intervals)} judged cells, {len(interval_table.failing(intervals))} fail.")
     if options.power_repeats:
         print(f"\nMean bound on epsilon, delta {DELTA:g}, 95 %, {options.power_repeats} repeats.")
         rows = [row for m in options.canaries for row in power_rows(m, options.power_repeats, options.seed)]

@@ -14,6 +14,7 @@ from coalmine.audit.estimators import (
     curve_bet,
     mean_interval,
     runs_accuracy,
+    runs_needed,
     runs_p_value,
     runs_power,
     runs_reject,
@@ -113,6 +114,15 @@ def test_half_the_noise_is_found_in_sixteen_runs_with_the_curve_and_in_32_withou
     assert runs_power(curve_bet(ALLOCATION, 60, claimed, 16), ran, 16).interval[0] > 0.9
     assert runs_power(accuracy_bet(60, claimed, 16), ran, 16).interval[1] < 0.15
     assert runs_power(accuracy_bet(60, claimed, 32), ran, 32).interval[0] > 0.95
+
+
+def test_the_number_of_runs_needed_has_the_power_and_one_fewer_has_not():
+    claimed = upper_accuracy(ALLOCATION)
+    for bet in (lambda runs: curve_bet(ALLOCATION, 60, claimed, runs), lambda runs: accuracy_bet(60, claimed, runs)):
+        runs, reached = runs_needed(bet, 0.64)
+        assert 4 < runs < 40 and reached.power >= 0.8
+        assert runs_power(bet(runs // 2), 0.64, runs // 2).power < 0.8
+    assert runs_needed(lambda runs: accuracy_bet(60, claimed, runs), claimed, most=64) is None
 
 
 def test_no_test_of_the_accuracy_alone_could_be_much_stronger():

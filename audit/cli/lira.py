@@ -9,7 +9,8 @@ import typer
 
 from ...foundation import InputError, sha256_of_file
 from ..choices import ATTACKS, LAYOUTS, VIEWS
-from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device
+from .replacing import LIRA_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +26,7 @@ def lira(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+            "--output", "-o", callback=replacing(LIRA_FOLDER), help="Folder of the run; the same command resumes it."
         ),
     ],
     data: Annotated[
@@ -106,6 +107,14 @@ def lira(
             "rests. The same seed trains the same models; --target is not touched by it.",
         ),
     ] = 0,
+    trust_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-code",
+            help="Run code that --target brings: TorchScript and torch.export programs, and the "
+            "package.module:function that its run.json names.",
+        ),
+    ] = False,
     device: Device = "cpu",
     json_output: Json = False,
     quiet: Quiet = False,
@@ -155,7 +164,8 @@ def lira(
         collected, inputs, facts = _trained(
             output, attack, data, canaries, coins, target, target_members, model, train, trained,
             16 if shadows is None else shadows,
-            targets, fraction, views, chunk or (1 if train else 8), jobs, scheduler, span, seed, device, quiet,
+            targets, fraction, views, chunk or (1 if train else 8), jobs, scheduler, span, seed, device, trust_code,
+            quiet,
         )  # fmt: skip
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")
@@ -209,12 +219,13 @@ def _trained(
     output: Path, attack: str, data: str, canaries: Path | None, coins: Path | None, target: Path | None,
     target_members: Path | None, model: str | None, train: str | None, trained: dict[str, Any],
     shadows: int, targets: int, fraction: float, views: int, chunk: int, jobs: int,
-    scheduler: str | None, span: str | None, seed: int, device: str, quiet: bool,
+    scheduler: str | None, span: str | None, seed: int, device: str, trust_code: bool,
+    quiet: bool,
 ) -> tuple[Any, Any, dict[str, Any]]:  # fmt: skip
     """(arrays, inputs of the blind baseline, facts of the score record); arrays is None where a span is not all."""
     from ..lira.target import recipe_of_run, target_members_of
 
-    model, trained, run = recipe_of_run(target, model, trained)
+    model, trained, run = recipe_of_run(target, model, trained, trust_code)
     if train is None:
         _check_given(trained)
     part = _span(span)
@@ -275,7 +286,7 @@ def _trained(
         if run is not None:
             weights = target / "checkpoint.safetensors"
             check_run(run, target, None if canary_set is None else canary_set.sha256)
-        attacked = open_model(weights, model, source.input_shape, source.classes)
+        attacked = open_model(weights, model, source.input_shape, source.classes, trust_code=trust_code)
         facts |= {"checkpoint": str(weights), "checkpoint_sha256": sha256_of_checkpoint(weights), "model": model}
     check_folder(output, ScoreRecord(attack, **facts))
     names = VIEWS[views]

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...foundation import InputError
+from ...foundation.named_code import refuse_untrusted_code
 from ..choices import SCORES, SUFFIXES, VIEWS
-from .options import Device, Json, Quiet, print_json, remark, torch_device, writable_file
+from .options import Device, Json, Quiet, print_json, remark, torch_device
+from .replacing import SCORE_FILE, replacing
 
 if TYPE_CHECKING:
     from ..training.run_record import RunRecord
@@ -36,7 +38,7 @@ def score(
         typer.Option(
             "--output",
             "-o",
-            callback=writable_file,
+            callback=replacing(SCORE_FILE),
             help="scores.csv, .parquet or .npz; a .json record is written beside it.",
         ),
     ] = Path("scores.csv"),
@@ -69,7 +71,12 @@ def score(
     ] = None,
     pixel_std: Annotated[str | None, typer.Option(help="Per channel; with --pixel-mean.")] = None,
     trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="Open TorchScript and torch.export files, which are programs.")
+        bool,
+        typer.Option(
+            "--trust-code",
+            help="Run code that a file brings: TorchScript and torch.export files, which are programs, and the "
+            "package.module:function that the run.json of --checkpoint names.",
+        ),
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows at a time; the scores do not depend on it.")] = 256,
     device: Device = "cpu",
@@ -94,6 +101,8 @@ def score(
         if path is not None and not path.exists():
             raise InputError(f"checkpoint {str(path)!r} does not exist: check the path")
     run = _run_record(checkpoint)
+    if run is not None:
+        refuse_untrusted_code(run.model.name if run.model else None, model, trust_code, str(checkpoint / "run.json"))
     if score == "difference" and reference_checkpoint is None and run is not None:
         reference_checkpoint = checkpoint / "initial.safetensors"
     if (score == "difference") != (reference_checkpoint is not None):

@@ -4,8 +4,8 @@ Valid under a random split or fair coins as a test of "scores tell nothing of me
 more: a small p-value shows leakage, not a violated claim. Given the scores and the number of members every choice of
 the members is equally likely then, so the rank sum has a known law, ties or not:
 
-exact        convolution over the blocks of tied scores, where that takes at most 3·10^7 steps (up to about 80 canaries
-             without ties, thousands with two or three levels);
+exact        hypergeometric for two levels; by convolution over the blocks of tied scores where that is quick (up to about
+             80 canaries without ties);
 permutation  9,999 draws from the same law, p = (1 + as extreme)/10,000 (Phipson and Smyth 2010), where ties are heavy
              or a side has fewer than 50;
 normal       with correction for ties and continuity, elsewhere.
@@ -23,7 +23,7 @@ from scipy.special import ndtr
 from ...foundation import InputError, numpy_stream
 from .roc import check_scores, undefined_to_the_middle
 
-EXACT_STEPS = 3e7
+EXACT_STEPS = 5e6
 DRAWS = 9999
 FEWEST_NORMAL = 50  # members and non-members
 LEAST_SPREAD = 0.9  # of the variance without ties: below it ties are heavy

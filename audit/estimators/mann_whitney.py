@@ -4,8 +4,8 @@ Valid under a random split or fair coins as a test of "scores tell nothing of me
 more: a small p-value shows leakage, not a violated claim. Given the scores and the number of members every choice of
 the members is equally likely then, so the rank sum has a known law, ties or not:
 
-exact        hypergeometric for two levels; by convolution over the blocks of tied scores where that is quick (up to about
-             80 canaries without ties);
+exact        hypergeometric for two levels; else by convolution over the blocks of tied scores, where that is quick
+             (up to about 80 canaries without ties);
 permutation  9,999 draws from the same law, p = (1 + as extreme)/10,000 (Phipson and Smyth 2010), where ties are heavy
              or a side has fewer than 50;
 normal       with correction for ties and continuity, elsewhere.

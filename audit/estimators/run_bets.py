@@ -204,10 +204,12 @@ def _planned(basis: np.ndarray, null_accuracy: float, runs: int, alpha: float) -
 
 
 def _fastest(basis: np.ndarray, law: np.ndarray, rounds: int) -> np.ndarray:
-    """The log-optimal mixture of the rows of `basis`, by Cover's multiplicative steps; never ruined where law > 0."""
+    """The log-optimal mixture of the rows of `basis`, by Cover's multiplicative steps; not ruined by what is likely."""
+    likely = law > 1e-12
+    paid, chance = basis[:, likely], law[likely]
     weight = np.full(len(basis), 1 / len(basis))
     for _ in range(rounds):
-        weight = weight * ((basis / (weight @ basis)) @ law)
+        weight = weight * ((paid / (weight @ paid)) @ chance)
     return (weight / weight.sum()) @ basis
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import cauchy
 
 from coalmine.audit.bounds import Gaussian, RandomAllocation
@@ -116,6 +116,8 @@ def metric_cells(world: World, members: int, non_members: int, repeats: int, see
     rates = [rate for rate in (0.01, 0.1) if non_members * rate >= 10]
     names = ["AUC", "balanced accuracy, middle", "balanced accuracy, threshold", *(f"TPR at FPR {r:g}" for r in rates)]
     names += ["ROC band"] if min(members, non_members) >= 10 else []
+    beside = ["AUC, Newcombe's method 5", *(f"TPR at FPR {r:g}, realised threshold" for r in rates)]
+    names += beside  # what others print: shown, not judged
     missed, width = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
     at = 0.5  # the fixed threshold, and the shares of members and of non-members above it
     above = [
@@ -142,8 +144,13 @@ def metric_cells(world: World, members: int, non_members: int, repeats: int, see
             ),
             **{f"TPR at FPR {rate:g}": tpr_at_fpr(scores, inside, rate, CONFIDENCE).interval for rate in rates},
         }
+        found["AUC, Newcombe's method 5"] = newcombe(auc(scores, inside), members, non_members)
+        for rate in rates:
+            hits = tpr_at_fpr(scores, inside, rate).tp
+            found[f"TPR at FPR {rate:g}, realised threshold"] = clopper_pearson(hits, members, CONFIDENCE)
         for name, (low, high) in found.items():
-            missed[name] += any(not low - 1e-9 <= truth <= high + 1e-9 for truth in truths[name])
+            wanted = truths[name.split(",")[0] if name in beside else name]
+            missed[name] += any(not low - 1e-9 <= truth <= high + 1e-9 for truth in wanted)
             width[name] += (high - low) / repeats
         if "ROC band" in missed:
             band = roc_band(scores, inside, CONFIDENCE)
@@ -152,7 +159,16 @@ def metric_cells(world: World, members: int, non_members: int, repeats: int, see
             missed["ROC band"] += bool(np.any((curve < band.lower - slack) | (curve > band.upper + slack)))
             width["ROC band"] += float(np.mean(band.upper - band.lower)) / repeats
     size = f"{members} + {non_members}"
-    return [Cell(name, world.name, size, missed[name], repeats, width[name]) for name in names]
+    return [Cell(name, world.name, size, missed[name], repeats, width[name], name not in beside) for name in names]
+
+
+def newcombe(area: float, members: int, non_members: int) -> tuple[float, float]:
+    """Newcombe 2006, method 5: |area - t| <= z sqrt(V(t)) with the variance of the exponential model."""
+    t = np.linspace(0, 1, 2001)
+    half = (members + non_members) / 2 - 1
+    variance = t * (1 - t) * (1 + half * (1 - t) / (2 - t) + half * t / (1 + t)) / (members * non_members)
+    inside = t[np.abs(area - t) <= ndtri(0.5 + CONFIDENCE / 2) * np.sqrt(variance) + 1e-12]
+    return float(inside[0]), float(inside[-1])
 
 
 INSIDE = {

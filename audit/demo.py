@@ -20,14 +20,14 @@ from ..foundation import read_json, write_json
 from ..reports.page import write_report
 from ..reports.rounding import UP, percent, plain
 from .bounds import RandomAllocation
-from .claims import Claim
 from .score import ScoreRecord, save_scores, score_canaries, sha256_of_checkpoint
 from .training.checkpoint import open_model
 from .training.data import load_data
 from .training.models import build_model
 from .training.run import CHECKPOINT, RUN, train_run, training_rows
 from .training.settings import TrainingSettings
-from .verdict import audit
+from .verdict.claim import Claim
+from .verdict.judge import audit
 
 # Chosen in trials with other canaries and coins than any seed of the demo draws, so that the broken run is rejected for
 # nearly every seed while the other network still learns; how often: reports/experiments/demo_seeds.py.

@@ -17,13 +17,13 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 from coalmine.audit.bounds import RandomAllocation
-from coalmine.audit.claims import Claim
 from coalmine.audit.score import score_canaries
 from coalmine.audit.training.checkpoint import open_model
 from coalmine.audit.training.data import load_data
 from coalmine.audit.training.models import build_model
 from coalmine.audit.training.opacus_sampler import EmptyBatchCollate, RandomAllocationBatchSampler
-from coalmine.audit.verdict import audit
+from coalmine.audit.verdict.claim import Claim
+from coalmine.audit.verdict.judge import audit
 from coalmine.canaries import craft, draw_coins, inject, remaining_rows
 from coalmine.foundation import fresh_seed, torch_stream, write_json
 from coalmine.reports import write_report

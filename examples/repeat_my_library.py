@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from coalmine.audit.lira import universe
+from coalmine.audit.rows import universe
 from coalmine.audit.training.data import load_data
 from coalmine.canaries import CanarySet
 from coalmine.foundation import torch_stream

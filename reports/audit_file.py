@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..foundation import InputError, read_json
-from .fields import Fields, clean, shown
+from ..foundation.fields import Fields, clean, shown
 
 SCHEMA_VERSION = 1
 VERDICTS = ("rejected", "not_rejected", "no_power", "no_claim")

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from ..foundation.fields import clean
 from .audit_file import Audit, Claim
-from .fields import clean
 from .rounding import number
 
 VERDICT_WORDS = {

@@ -20,8 +20,8 @@ from coalmine.audit.score import (
     score_canaries,
     sha256_of_checkpoint,
 )
-from coalmine.audit.scores_input import load_scores
 from coalmine.audit.training.models import build_model
+from coalmine.audit.verdict.scores import load_scores
 from coalmine.canaries import CanarySet
 from coalmine.foundation import InputError
 

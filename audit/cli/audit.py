@@ -105,11 +105,11 @@ def audit(
 
     Example: coalmine audit --scores scores.csv --coins coins.json --claim claim.json --output runs/x/audit.json
     """
-    from ..claims import load_run
-    from ..membership import check_coins_against_run, join, load_coins
-    from ..scores_input import load_scores, score_record_beside
-    from ..verdict import AuditSettings
-    from ..verdict import audit as judge
+    from ..verdict.claim import load_run
+    from ..verdict.judge import AuditSettings
+    from ..verdict.judge import audit as judge
+    from ..verdict.membership import check_coins_against_run, join, load_coins
+    from ..verdict.scores import load_scores, score_record_beside
 
     settings = AuditSettings(
         guess_rule=guess_rule_from_options(guess_rule, guesses),

@@ -156,7 +156,7 @@ def evaluate_command(
     """
     from ...canaries import CanarySet
     from ...foundation import fresh_seed
-    from ..canary_evaluation import evaluate_canaries, summary
+    from ..evaluate import evaluate_canaries, summary
     from ..training.data import load_data
 
     frozen, source = CanarySet.load(canaries), load_data(data)

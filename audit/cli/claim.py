@@ -24,7 +24,7 @@ from .options import Json, Quiet, print_json, remark
 from .replacing import replacing_claim
 
 if TYPE_CHECKING:
-    from ..claims import Claim
+    from ..verdict.claim import Claim
 
 app = typer.Typer(add_completion=False)
 

@@ -10,7 +10,7 @@ import typer
 from ...foundation import InputError
 
 if TYPE_CHECKING:
-    from ..claims import Claim
+    from ..verdict.claim import Claim
 
 ClaimFile = Annotated[Path | None, typer.Option("--claim", help="claim.json, from `coalmine claim` or by hand.")]
 Mechanism = Annotated[
@@ -51,7 +51,7 @@ def claim_from_options(
     **parameters: Any,
 ) -> Claim | None:
     """The claim that the options name, None if they name none. Errors: InputError where they name two."""
-    from ..claims import claim_from_json, load_claim
+    from ..verdict.claim import claim_from_json, load_claim
 
     given = {key: value for key, value in parameters.items() if value is not None}
     ways = [

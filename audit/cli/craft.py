@@ -74,7 +74,7 @@ def craft_command(
     from ...canaries.crafting import DEFAULT_START, METHODS, MOVED, PLAIN
     from ...canaries.refinement import Refinement
     from ...foundation import fresh_seed
-    from ..crafting import craft_for
+    from ..craft import craft_for
     from ..training.data import load_data
 
     if out.exists() and not force:

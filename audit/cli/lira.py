@@ -128,7 +128,7 @@ def lira(
     }
     if sum(given is not None for given in (arrays, folder, train or model or target)) > 1 and (arrays or folder):
         raise InputError("--arrays, --folder and training (--model, --train, --target) exclude each other: give one")
-    from ..lira_output import check_folder, score_record, summary, write_result
+    from ..lira.output import check_folder, score_record, summary, write_result
 
     _check_choices(attack, views, folder, layout)
     unused = [f"--{name.replace('_', '-')}" for name, value in trained.items() if value is not None]
@@ -159,7 +159,7 @@ def lira(
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")
             return
-    from ..lira_report import DRAW_COINS, conclude
+    from ..lira.conclude import DRAW_COINS, conclude
 
     next_step = DRAW_COINS
     if canaries is not None and target is not None:
@@ -211,7 +211,7 @@ def _trained(
     scheduler: str | None, span: str | None, seed: int, device: str, quiet: bool,
 ) -> tuple[Any, Any, dict[str, Any]]:  # fmt: skip
     """(arrays, inputs of the blind baseline, facts of the score record); arrays is None where a span is not all."""
-    from ..lira_target import recipe_of_run, target_members_of
+    from ..lira.target import recipe_of_run, target_members_of
 
     model, trained, run = recipe_of_run(target, model, trained)
     if train is None:
@@ -219,11 +219,11 @@ def _trained(
     part = _span(span)
     recipe = None
     if train is not None:  # first of all: nothing else matters while the function cannot be called
-        from ..lira import user_recipe
+        from ..recipe import user_recipe
 
         recipe = user_recipe(train, str(Path.cwd()))
     from ...canaries import CanarySet, Coins
-    from ..lira_output import check_folder, score_record
+    from ..lira.output import check_folder, score_record
     from ..training.data import load_data
 
     source = load_data(data)
@@ -249,9 +249,12 @@ def _trained(
             )
 
     from ...attacks.query import view_list
-    from ..lira import Work, engine_recipe, shadow_arrays, universe
+    from ..lira.shadows import shadow_arrays
+    from ..recipe import engine_recipe
+    from ..rows import universe
     from ..score import sha256_of_checkpoint
     from ..training.checkpoint import open_model
+    from ..work import Work
     from .score import check_run
 
     where = str(torch_device(device))

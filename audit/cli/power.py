@@ -64,7 +64,7 @@ def power(
 
     Example: coalmine power --canaries 1000 --epsilon 3 --delta 1e-5 --violation 2
     """
-    from ..power import canaries_needed, detection_power, numbers_tried, reach, trainings_needed
+    from ..planning.power import canaries_needed, detection_power, numbers_tried, reach, trainings_needed
 
     named, delta = delta, DELTA if delta is None else delta
     claimed = claim_from_options(

@@ -9,7 +9,7 @@ import typer
 from .options import torch_device
 
 if TYPE_CHECKING:
-    from ..crafting import Trainer
+    from ..craft import Trainer
     from ..training.data import Data as LoadedData
 
 Data = Annotated[str, typer.Option("--data", help="digits, cifar10:ROOT, imagefolder:DIR, table.csv, arrays.npz …")]
@@ -37,7 +37,7 @@ def trainer_of(
     device: str = "cpu",
 ) -> Trainer:
     """The trainer of this recipe on this data. Errors: InputError."""
-    from ..crafting import recipe
+    from ..craft import recipe
 
     steps = max(1, round(len(source.y) / 100)) if steps_per_epoch is None else steps_per_epoch
     where = torch_device(device)

@@ -72,21 +72,23 @@ def repeat(
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
     from ...canaries import CanarySet
-    from ..claims import check_claim_against_run, load_claim
     from ..training.data import load_data
+    from ..verdict.claim import check_claim_against_run, load_claim
 
     canary_set = CanarySet.load(canaries)
     claimed = load_claim(claim) if claim is not None else None
     own = None
     if train is not None:  # first of all: nothing else matters while the function cannot be called
-        from ..lira import user_recipe
+        from ..recipe import user_recipe
 
         own = user_recipe(train, "")
     source = load_data(data)
-    from ..lira import Work, engine_recipe, universe
-    from ..repeated_runs import repeat_training
-    from ..repeated_verdict import judge_repeated
+    from ..recipe import engine_recipe
+    from ..repeat import repeat_training
+    from ..rows import universe
     from ..training.settings import TrainingSettings
+    from ..verdict.repeated import judge_repeated
+    from ..work import Work
     from .audit import summary
 
     trained: dict[str, Any] = {"train": train}

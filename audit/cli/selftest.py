@@ -35,8 +35,8 @@ def selftest(
     """
     if not 0.5 < confidence < 1:
         raise InputError(f"--confidence must lie strictly between 0.5 and 1, got {confidence:g}")
-    from ..selftest import Row, find_estimator, record
-    from ..selftest import selftest as run
+    from ..planning.selftest import Row, find_estimator, record
+    from ..planning.selftest import selftest as run
 
     if not json:
         typer.echo(f"{'scenario':34} {'truth':>7} {'mean':>7} {'above':>7} {'refused':>7}")

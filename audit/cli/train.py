@@ -60,7 +60,7 @@ def train(
     if (canaries is None) != (coins is None):
         raise InputError("--canaries and --coins go together: give both, or neither for a run without canaries")
     from ...canaries import CanarySet, Coins
-    from ..crafting import recipe_differences
+    from ..craft import recipe_differences
     from ..training.data import load_data
     from ..training.models import build_model
     from ..training.run import train_run, training_rows

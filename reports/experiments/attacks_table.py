@@ -24,10 +24,13 @@ from scipy.special import log_expit
 from coalmine.attacks import AttackScores, attack_r, base, calibrated_loss, lira, loss, midpoint, rmia
 from coalmine.attacks.shadow_arrays import ShadowArrays
 from coalmine.audit.estimators.roc import auc
-from coalmine.audit.lira import Universe, Work, engine_recipe, shadow_arrays, universe
-from coalmine.audit.lira_metrics import over_groups, true_positive_rate_at
+from coalmine.audit.lira.metrics import over_groups, true_positive_rate_at
+from coalmine.audit.lira.shadows import shadow_arrays
+from coalmine.audit.recipe import engine_recipe
+from coalmine.audit.rows import Universe, universe
 from coalmine.audit.training.data import checked_data, load_data
 from coalmine.audit.training.settings import TrainingSettings
+from coalmine.audit.work import Work
 from coalmine.foundation import numpy_stream
 
 COUNTS = (4, 8, 16, 32, 64)

@@ -25,8 +25,8 @@ import torch
 from canaries_table import done, per_seed, shown
 from torch import nn
 
-from coalmine.audit.canary_evaluation import evaluate_canaries
-from coalmine.audit.crafting import Trainer
+from coalmine.audit.craft import Trainer
+from coalmine.audit.evaluate import evaluate_canaries
 from coalmine.audit.training.data import Data, checked_data, load_data
 from coalmine.audit.training.models import build_model
 from coalmine.audit.training.settings import TrainingSettings

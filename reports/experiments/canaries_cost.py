@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from canaries_table import DELTA, FULL, SHORT, digits, trainer
 
-from coalmine.audit.canary_evaluation import evaluate_canaries
-from coalmine.audit.crafting import craft_for
+from coalmine.audit.craft import craft_for
+from coalmine.audit.evaluate import evaluate_canaries
 from coalmine.canaries import CanarySet
 
 

@@ -24,8 +24,8 @@ import torch
 from torch import nn
 
 from coalmine.audit.bounds import RandomAllocation
-from coalmine.audit.canary_evaluation import evaluate_canaries, mean_interval
-from coalmine.audit.crafting import Trainer, craft_for
+from coalmine.audit.craft import Trainer, craft_for
+from coalmine.audit.evaluate import evaluate_canaries, mean_interval
 from coalmine.audit.training.data import Data, load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.canaries import CanarySet

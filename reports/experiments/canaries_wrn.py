@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from coalmine.audit.canary_evaluation import evaluate_canaries
-from coalmine.audit.crafting import Trainer
+from coalmine.audit.craft import Trainer
+from coalmine.audit.evaluate import evaluate_canaries
 from coalmine.audit.training.data import Data, checked_data, load_data
 from coalmine.audit.training.models import build_model
 from coalmine.audit.training.settings import TrainingSettings

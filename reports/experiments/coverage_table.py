@@ -37,7 +37,7 @@ from coalmine.audit.estimators.guess_rules import Tally, critical_counts
 from coalmine.audit.estimators.guesses import guess_grid, order_guesses
 from coalmine.audit.estimators.one_run import one_run_p_value
 from coalmine.audit.estimators.rates import binomial_tail, clopper_pearson_lower
-from coalmine.audit.scenarios import Scenario, gaussian, standard_scenarios
+from coalmine.audit.planning.scenarios import Scenario, gaussian, standard_scenarios
 from coalmine.foundation import numpy_stream
 
 ALPHA, DELTA = 0.05, 1e-5

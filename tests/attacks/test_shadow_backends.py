@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from coalmine.attacks import lira
-from coalmine.audit.lira import Work, engine_recipe, shadow_arrays, universe
+from coalmine.audit.lira.shadows import shadow_arrays
+from coalmine.audit.recipe import engine_recipe
+from coalmine.audit.rows import universe
 from coalmine.audit.training.data import checked_data
 from coalmine.audit.training.settings import TrainingSettings
+from coalmine.audit.work import Work
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.random((60, 1, 4, 4)).astype(np.float32), RANDOM.integers(0, 3, 60)

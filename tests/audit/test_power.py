@@ -5,10 +5,9 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from coalmine.audit.bounds import EpsilonDelta, FixedBins, Gaussian, PoissonSampling, RandomAllocation
-from coalmine.audit.claims import Claim
 from coalmine.audit.estimators import GuessRule
 from coalmine.audit.estimators.rates import binomial_tail
-from coalmine.audit.power import (
+from coalmine.audit.planning.power import (
     canaries_needed,
     detection_power,
     numbers_tried,
@@ -16,7 +15,8 @@ from coalmine.audit.power import (
     trainings_needed,
     violated,
 )
-from coalmine.audit.simulated_scores import ScorePool, attack_scores, draw_scores
+from coalmine.audit.planning.simulated_scores import ScorePool, attack_scores, draw_scores
+from coalmine.audit.verdict.claim import Claim
 from coalmine.foundation import InputError
 
 

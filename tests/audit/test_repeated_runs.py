@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from coalmine.audit.bounds import EpsilonDelta, Gaussian
-from coalmine.audit.claims import Claim
-from coalmine.audit.lira import Work, engine_recipe, universe
-from coalmine.audit.repeated_runs import RepeatedRuns, repeat_training
-from coalmine.audit.repeated_verdict import judge_repeated
+from coalmine.audit.recipe import engine_recipe
+from coalmine.audit.repeat import RepeatedRuns, repeat_training
+from coalmine.audit.rows import universe
 from coalmine.audit.training.data import load_data
 from coalmine.audit.training.settings import TrainingSettings
+from coalmine.audit.verdict.claim import Claim
+from coalmine.audit.verdict.repeated import judge_repeated
+from coalmine.audit.work import Work
 from coalmine.canaries import craft
 from coalmine.foundation import InputError, numpy_stream
 

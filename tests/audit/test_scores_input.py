@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coalmine.audit.membership import join, load_coins, member_count_remark
-from coalmine.audit.scores_input import arrange_scores, load_scores
+from coalmine.audit.verdict.membership import join, load_coins, member_count_remark
+from coalmine.audit.verdict.scores import arrange_scores, load_scores
 from coalmine.foundation import InputError
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from coalmine.audit.estimators import clopper_pearson_lower, one_run_epsilon, order_guesses
-from coalmine.audit.scenarios import gaussian, no_signal, randomised_response, shared_coin, standard_scenarios
-from coalmine.audit.selftest import OURS, find_estimator, record, selftest
+from coalmine.audit.planning.scenarios import gaussian, no_signal, randomised_response, shared_coin, standard_scenarios
+from coalmine.audit.planning.selftest import OURS, find_estimator, record, selftest
 from coalmine.foundation import InputError
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from coalmine.audit.bounds import EpsilonDelta, Gaussian, RandomAllocation
-from coalmine.audit.claims import Claim, check_claim_against_run, claim_from_json
 from coalmine.audit.estimators import GuessRule, f_dp_p_value, tally
 from coalmine.audit.estimators.guess_rules import critical_counts
 from coalmine.audit.estimators.rates import binomial_tail
-from coalmine.audit.power import detection_power, perfect_tally
-from coalmine.audit.verdict import AuditSettings, audit
-from coalmine.audit.verdict_text import rounded_down, rounded_up
+from coalmine.audit.planning.power import detection_power, perfect_tally
+from coalmine.audit.verdict.claim import Claim, check_claim_against_run, claim_from_json
+from coalmine.audit.verdict.judge import AuditSettings, audit
+from coalmine.audit.verdict.text import rounded_down, rounded_up
 from coalmine.foundation import InputError
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from coalmine.audit.estimators import calibrated_epsilon, grid_epsilon
-from coalmine.audit.scenarios import gaussian, no_signal
+from coalmine.audit.planning.scenarios import gaussian, no_signal
 from coalmine.foundation import numpy_stream
 
 DELTA, REPEATS = 1e-5, {100: 100, 1000: 50, 10000: 10}

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from coalmine.audit.canary_evaluation import evaluate_canaries, evaluation_run, mean_interval, summary
-from coalmine.audit.crafting import craft_for, recipe
+from coalmine.audit.craft import craft_for, recipe
+from coalmine.audit.evaluate import evaluate_canaries, evaluation_run, mean_interval, summary
 from coalmine.audit.training.data import Data
 from coalmine.canaries import craft
 from coalmine.foundation import InputError

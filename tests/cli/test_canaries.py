@@ -149,7 +149,7 @@ def test_a_refinement_is_not_resumed_under_another_recipe(tmp_path, capsys, monk
 
 
 def test_refinement_that_made_the_set_less_detectable_says_so(tmp_path, capsys, monkeypatch):
-    from coalmine.audit import crafting
+    from coalmine.audit import craft as crafting
 
     def with_auc(*values):
         def fake(source, method, count, seed, trainer, refinement, start, on_restart, **_):

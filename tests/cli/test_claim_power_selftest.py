@@ -123,8 +123,9 @@ def test_selftest_of_a_users_function(tmp_path, monkeypatch, capsys):
 def test_estimators_and_their_commands_never_load_torch():
     """Auditing scores is light: neither the estimators nor the audit of a scores file pay for torch."""
     code = (
-        "import sys, coalmine.audit.estimators, coalmine.audit.verdict, coalmine.audit.power, coalmine.audit.selftest, "
-        "coalmine.audit.cli.audit; print([m for m in ('torch', 'matplotlib', 'sklearn', 'pandas') if m in sys.modules])"
+        "import sys, coalmine.audit.estimators, coalmine.audit.verdict.judge, coalmine.audit.planning.power, "
+        "coalmine.audit.planning.selftest, coalmine.audit.cli.audit; "
+        "print([m for m in ('torch', 'matplotlib', 'sklearn', 'pandas') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

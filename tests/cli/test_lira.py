@@ -13,10 +13,11 @@ import torch
 from sklearn.datasets import load_digits
 
 from coalmine.attacks import lira, phi
-from coalmine.audit import choices, lira_report
+from coalmine.audit import choices
 from coalmine.audit.cli import main
-from coalmine.audit.scores_input import load_scores
+from coalmine.audit.lira import conclude as lira_report
 from coalmine.audit.training.models import build_model
+from coalmine.audit.verdict.scores import load_scores
 from coalmine.canaries import CanarySet, draw_coins
 
 RECIPE = ["--steps-per-epoch", "4", "--epochs", "3", "--learning-rate", "0.5"]

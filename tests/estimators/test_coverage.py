@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coalmine.audit.estimators.rates import binomial_tail
-from coalmine.audit.scenarios import gaussian, no_signal, randomised_response, shared_coin
+from coalmine.audit.planning.scenarios import gaussian, no_signal, randomised_response, shared_coin
 
 PATH = Path(__file__).parents[2] / "reports" / "experiments" / "coverage_table.py"
 SPECIFICATION = importlib.util.spec_from_file_location("coverage_table", PATH)

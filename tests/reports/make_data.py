@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from coalmine.audit.bounds import RandomAllocation
-from coalmine.audit.claims import Claim
-from coalmine.audit.verdict import audit
+from coalmine.audit.verdict.claim import Claim
+from coalmine.audit.verdict.judge import audit
 from coalmine.foundation import write_json
 
 CANARIES = 500

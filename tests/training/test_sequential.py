@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from coalmine.audit.lira import engine_recipe, universe
+from coalmine.audit.recipe import engine_recipe
+from coalmine.audit.rows import universe
 from coalmine.audit.training.data import checked_data
 from coalmine.audit.training.engine import train_many
 from coalmine.audit.training.models import build_model

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .estimators.f_dp import trade_off_curve
+from ..estimators.f_dp import trade_off_curve
 
 MOST_NORMALS = 100_000_000  # drawn for one pool: a few seconds
 LARGEST_POOL = 50_000

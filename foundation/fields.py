@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ..foundation import InputError
+from . import InputError
 
 LONGEST_TEXT = 4000
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ..foundation import InputError, numpy_stream
-from .estimators import clopper_pearson_epsilon, exact_tail_epsilon, gaussian_mu_epsilon, grid_gaussian_epsilon
-from .estimators.guess_rules import GuessRule, tally, tally_epsilon
-from .estimators.guesses import order_guesses
-from .estimators.rates import binomial_tail
+from ...foundation import InputError, numpy_stream
+from ..estimators import clopper_pearson_epsilon, exact_tail_epsilon, gaussian_mu_epsilon, grid_gaussian_epsilon
+from ..estimators.guess_rules import GuessRule, tally, tally_epsilon
+from ..estimators.guesses import order_guesses
+from ..estimators.rates import binomial_tail
 from .scenarios import Scenario, gaussian, no_signal, randomised_response, shared_coin
 
 Estimator = Callable[..., float]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr
 
-from ..foundation import InputError, read_json, sha256_of_file
-from .scores_input import CanaryScores, _some
+from ...foundation import InputError, read_json, sha256_of_file
+from .scores import CanaryScores, _some
 
 MEMBERSHIPS = ("coins", "random_split", "unknown")
 INCREDIBLE = 1e-6

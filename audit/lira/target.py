@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..foundation import InputError, read_json
+from ...foundation import InputError, read_json
 
 
 def recipe_of_run(
@@ -27,7 +27,7 @@ def target_members_of(path: Path | None, data: str, training_rows: int, test_row
     """Who the target was trained on: (training_rows,) bool; without a file, (training + test rows,), training rows."""
     if path is None:
         return np.arange(training_rows + test_rows) < training_rows
-    from ..attacks.shadow_arrays import load_npy  # here: it imports scipy
+    from ...attacks.shadow_arrays import load_npy  # here: it imports scipy
 
     given = np.asarray(load_npy(path)).reshape(-1)
     flags = given.dtype == bool or (given.dtype.kind in "iu" and given.size > 2 and np.isin(given, (0, 1)).all())

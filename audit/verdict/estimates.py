@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .audit_settings import AuditSettings
-from .claims import Claim
-from .estimators.clopper_pearson import clopper_pearson_epsilon
-from .estimators.guess_rules import Tally, tally_log_p_value
-from .estimators.guesses import order_guesses
-from .estimators.mann_whitney import mann_whitney_p_value
-from .estimators.noise_bound import noise_multiplier_upper_bound
-from .estimators.rates import clopper_pearson
-from .estimators.roc import auc, auc_interval, best_balanced_accuracy, roc_curve
+from ..estimators.clopper_pearson import clopper_pearson_epsilon
+from ..estimators.guess_rules import Tally, tally_log_p_value
+from ..estimators.guesses import order_guesses
+from ..estimators.mann_whitney import mann_whitney_p_value
+from ..estimators.noise_bound import noise_multiplier_upper_bound
+from ..estimators.rates import clopper_pearson
+from ..estimators.roc import auc, auc_interval, best_balanced_accuracy, roc_curve
+from .claim import Claim
+from .settings import AuditSettings
 
 
 def accuracy_estimate(accuracy: tuple[int, int], membership: str, settings: AuditSettings) -> dict[str, Any]:

@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import __version__
-from ..foundation import InputError
-from .audit_settings import AuditSettings
-from .claims import Claim, check_claim_against_run
+from ... import __version__
+from ...foundation import InputError
+from ..estimators.attack_accuracy import accuracy_p_value
+from ..estimators.guess_rules import GuessRule, Tally, epsilon_delta_of, tally, tally_epsilon, tally_p_value
+from ..estimators.guesses import count_ties, guess_by_sign, order_guesses
+from ..estimators.mann_whitney import mann_whitney_p_value
+from ..estimators.roc import auc
+from .claim import Claim, check_claim_against_run
 from .estimates import (
     accuracy_estimate,
     epsilon_estimate,
@@ -27,14 +31,10 @@ from .estimates import (
     p_value_estimate,
     rates_estimate,
 )
-from .estimators.attack_accuracy import accuracy_p_value
-from .estimators.guess_rules import GuessRule, Tally, epsilon_delta_of, tally, tally_epsilon, tally_p_value
-from .estimators.guesses import count_ties, guess_by_sign, order_guesses
-from .estimators.mann_whitney import mann_whitney_p_value
-from .estimators.roc import auc
 from .membership import MEMBERSHIPS, member_count_remark
 from .metrics import histogram, roc_section
-from .verdict_text import CAVEAT, verdict_text
+from .settings import AuditSettings
+from .text import CAVEAT, verdict_text
 
 __all__ = ["CAVEAT", "AuditSettings", "audit", "check_sign"]
 

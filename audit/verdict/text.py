@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-from .audit_settings import AuditSettings
-from .claims import Claim
+from .claim import Claim
+from .settings import AuditSettings
 
 CAVEAT = "This is a statement about this attack on this run, not evidence of privacy."
 

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
-from ..foundation import InputError, read_json, write_json, write_text
+from ... import __version__
+from ...foundation import InputError, read_json, write_json, write_text
 
 if TYPE_CHECKING:
-    from .lira_report import LiraResult
+    from .conclude import LiraResult
 
 _FIXED = (
     "score",

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.special import log_expit
 from scipy.stats import t as student_t
 
-from ..attacks import AttackScores, attack_r, base, calibrated_loss, global_threshold, lira, loss, rmia
-from ..attacks.blind_baseline import blind_baseline
-from ..attacks.null_test import permuted_values
-from ..attacks.shadow_arrays import ShadowArrays
-from ..foundation import InputError
-from .estimators.roc import auc, auc_interval, roc_curve
-from .lira_metrics import membership_metrics
+from ...attacks import AttackScores, attack_r, base, calibrated_loss, global_threshold, lira, loss, rmia
+from ...attacks.blind_baseline import blind_baseline
+from ...attacks.null_test import permuted_values
+from ...attacks.shadow_arrays import ShadowArrays
+from ...foundation import InputError
+from ..estimators.roc import auc, auc_interval, roc_curve
+from .metrics import membership_metrics
 
 ALARM = 0.999  # two-sided confidence at which a warning calls an AUC different from 1/2
 PREDICTION = 0.99  # of the interval in which one more model's held-out accuracy should lie

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from .estimators.class_a import EpsilonDeltaCurve
-from .estimators.f_dp import gaussian_inverse
-from .estimators.gaussian_dp import gaussian_epsilon
+from ..estimators.class_a import EpsilonDeltaCurve
+from ..estimators.f_dp import gaussian_inverse
+from ..estimators.gaussian_dp import gaussian_epsilon
 
 Draw = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 

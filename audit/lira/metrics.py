@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from .estimators.rates import clopper_pearson
-from .estimators.roc import auc, auc_interval, best_balanced_accuracy, positive_predictive_value, roc_curve, tpr_at_fpr
+from ..estimators.rates import clopper_pearson
+from ..estimators.roc import auc, auc_interval, best_balanced_accuracy, positive_predictive_value, roc_curve, tpr_at_fpr
 
 CONFIDENCE = 0.95
 RATES = (0.01, 0.001)

@@ -27,8 +27,10 @@ from ..attacks.shadows import Shadows, run_shadows
 from ..canaries import CanarySet
 from ..foundation import InputError, numpy_stream, read_json, write_json
 from .choices import SCORES
-from .lira import Recipe, Universe, Work
+from .recipe import Recipe
+from .rows import Universe
 from .score import score_canaries
+from .work import Work
 
 
 @dataclass(frozen=True, eq=False)

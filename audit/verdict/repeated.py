@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student_t
 
-from ..foundation import InputError
-from .claims import Claim
-from .estimators.guesses import order_guesses
-from .estimators.independent_runs import combine_p_values, over_dispersion
+from ...foundation import InputError
+from ..estimators.guesses import order_guesses
+from ..estimators.independent_runs import combine_p_values, over_dispersion
+from ..repeat import RepeatedRuns
+from .claim import Claim
+from .judge import CAVEAT, AuditSettings, audit, check_sign
 from .metrics import histogram, roc_section
-from .repeated_runs import RepeatedRuns
-from .verdict import CAVEAT, AuditSettings, audit, check_sign
-from .verdict_text import rounded_down, rounded_up
+from .text import rounded_down, rounded_up
 
 
 def judge_repeated(

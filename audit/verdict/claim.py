@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..foundation import InputError, read_json
+from ...foundation import InputError, read_json
 from .membership import MEMBERSHIPS
 
 ADJACENCIES = ("add_remove", "replace_one")
@@ -55,7 +55,7 @@ class Claim:
 
 def claim_from_json(content: Any, what: str = "claim") -> Claim:
     """Errors: InputError that names what is missing."""
-    from .bounds import mechanism_from_record
+    from ..bounds import mechanism_from_record
 
     if not isinstance(content, dict):
         raise InputError(f"{what} must be a JSON object with 'mechanism', or with 'epsilon' and 'delta'")

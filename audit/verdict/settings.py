@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..foundation import InputError
-from .estimators.guess_rules import GuessRule
+from ...foundation import InputError
+from ..estimators.guess_rules import GuessRule
 
 INDEPENDENCE = ("one_run", "declared", "runs")
 SIGNS = ("check", "keep", "flip")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..foundation import InputError, read_json
+from ...foundation import InputError, read_json
 
 COLUMNS = ("canary_id", "score", "view", "member")
 INFINITE_POLICIES = ("refuse", "extreme")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .estimators.roc import TprAtFpr, auc_interval, positive_predictive_value, roc_curve, tpr_at_fpr
-from .estimators.roc_band import roc_band
+from ..estimators.roc import TprAtFpr, auc_interval, positive_predictive_value, roc_curve, tpr_at_fpr
+from ..estimators.roc_band import roc_band
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 PRIORS = (0.5, 0.1, 0.01)

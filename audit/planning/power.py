@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..foundation import InputError, numpy_stream
-from .claims import Claim
-from .estimators.f_dp import trade_off_curve
-from .estimators.guess_rules import (
+from ...foundation import InputError, numpy_stream
+from ..estimators.f_dp import trade_off_curve
+from ..estimators.guess_rules import (
     GuessRule,
     Tally,
     critical_counts,
@@ -27,8 +26,9 @@ from .estimators.guess_rules import (
     tally_epsilon,
     tally_p_value,
 )
-from .estimators.guesses import guess_grid
-from .estimators.rates import binomial_tail, clopper_pearson
+from ..estimators.guesses import guess_grid
+from ..estimators.rates import binomial_tail, clopper_pearson
+from ..verdict.claim import Claim
 from .simulated_scores import attack_scores
 
 FINENESS = 1.02  # of the number of canaries: finer than the simulation can tell

@@ -1,0 +1,1 @@
+"""Shadow-model attacks: train the shadows, attack, measure, write."""

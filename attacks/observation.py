@@ -4,7 +4,7 @@ Nothing of the trainer is changed. torch's global hooks see every forward pass o
 copy of it, and the .grad of every parameter at the instant in which the innermost torch optimiser takes its step.
 A trainer that moves its weights without a torch optimiser is read by its weights: each forward pass shows where they
 stand, and their difference is the step (times a learning rate that no statement here needs). A trainer that is not
-torch's hands over arrays (`observation_from_arrays`).
+torch's tells each step itself (`report_step`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from ..foundation import InputError, numpy_stream
 
-Source = Literal["optimizer", "weights", "arrays", "hooks"]
+Source = Literal["optimizer", "weights", "reported"]
 Train = Callable[[nn.Module, Any], Any]
 
 
@@ -62,20 +62,14 @@ def observe(train: Train, model: nn.Module, dataset: Any, rows: int, seed: int) 
     return watch.observation(returned, time.perf_counter() - start)
 
 
-def report_step(gradients: Sequence[Tensor] | Tensor) -> None:
+def report_step(gradients: Sequence[Tensor] | Tensor, batch: Tensor | None = None) -> None:
     """For trainers without a torch optimiser: tell the running observation what is about to move the weights, the
-    tensors in the order of model.parameters() or flattened in that order. Does nothing where nobody watches."""
+    tensors in the order of model.parameters() or flattened in that order; and the rows of the batch where the probe
+    model itself does not see them. Does nothing where nobody watches. Errors: InputError for a wrong number."""
     for watch in _WATCHES:
+        if batch is not None and len(batch):
+            watch.read(watch.model, batch)
         watch.told(gradients)
-
-
-def observation_from_arrays(gradients: Any, use: Any, names: Sequence[str], seconds: float = 0.0) -> Observation:
-    """From any framework: gradients (T, P) that moved the weights (differences of weights serve), use (T, n).
-    Errors: InputError."""
-    g, u = np.asarray(gradients, np.float64), np.asarray(use)
-    if g.ndim != 2 or u.ndim != 2 or len(g) != len(u):
-        raise InputError(f"gradients must be (steps, parameters) and use (steps, rows), got {g.shape} and {u.shape}")
-    return Observation(g, u.astype(np.int64), dict.fromkeys(names, True), "arrays", seconds)
 
 
 _WATCHES: list[_Watch] = []
@@ -115,9 +109,9 @@ class _Watch:
         if not isinstance(module, self.kind) or not torch.is_grad_enabled() or not inputs:
             return
         with temporarily_clear_interpreter_stack():  # of torch.func: what is read here is no part of its program
-            self._read(module, inputs[0])
+            self.read(module, inputs[0])
 
-    def _read(self, module: nn.Module, x: Any) -> None:
+    def read(self, module: nn.Module, x: Any) -> None:
         rows = module.rows_of(_plain(x))  # type: ignore[operator]
         self.seen += len(rows)
         self.strange += int((rows == -2).sum() + (rows >= self.rows).sum())
@@ -149,7 +143,7 @@ class _Watch:
         self.depth.pop()
 
     def told(self, gradients: Sequence[Tensor] | Tensor) -> None:
-        self.source = "hooks"
+        self.source = "reported"
         flat = gradients if isinstance(gradients, Tensor) else torch.cat([g.reshape(-1) for g in gradients])
         flat = _plain(flat).detach().reshape(-1)
         sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
@@ -187,8 +181,8 @@ class _Watch:
     def observation(self, returned: Any, seconds: float) -> Observation:
         if self.seen and self.strange > self.seen / 2:
             raise InputError(
-                f"{self.strange} of {self.seen} rows that reached the model are not the rows that were given: the trainer "
-                "changes its inputs (normalisation, augmentation); switch that off, or give shape= for images"
+                f"{self.strange} of {self.seen} rows that reached the model are not the rows that were given: the "
+                "trainer changes its inputs (normalisation, augmentation); switch that off, or give shape= for images"
             )
         if self.gradients:
             return Observation(np.array(self.gradients), np.array(self.use), self.reached, self.source, seconds)
@@ -237,14 +231,14 @@ def _plain(tensor: Any) -> Tensor:
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Trainers draw from global generators: lend them seeds, and put back what was there."""
-    states = random.getstate(), np.random.get_state()
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002  # the trainer's, not ours
     values = numpy_stream(seed, "observation").integers(2**31, size=3).tolist()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         try:
             random.seed(values[0])
-            np.random.seed(values[1])
+            np.random.seed(values[1])  # noqa: NPY002
             torch.manual_seed(values[2])
             yield
         finally:
             random.setstate(states[0])
-            np.random.set_state(states[1])
+            np.random.set_state(states[1])  # noqa: NPY002

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
+
+import numpy as np
 
 from .exact_tests import holm
 
@@ -39,14 +42,23 @@ class Finding:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        content = asdict(self)
-        content["interval"] = None if self.interval is None else list(self.interval)
-        return content
+        return plain(asdict(self))
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Finding:
         interval = content.get("interval")
         return cls(**{**content, "interval": None if interval is None else (interval[0], interval[1])})
+
+
+def plain(value: Any) -> Any:
+    """As JSON holds it: no array, no numpy scalar, null for what is not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def not_tested(name: str, why: str) -> Finding:

@@ -6,7 +6,7 @@ tested against draws of the mechanism itself, given what the facts leave open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import rankdata
@@ -38,16 +38,33 @@ class Batches:
         return cls(use[:, rows], rankdata(probe.lengths[rows]), probe.y[rows].astype(float))
 
 
-def find_sampler(batches: Batches, mechanism: Mechanism, seed: int, confidence: float) -> Finding:
-    """Errors: none; a bare (epsilon, delta) names no sampler, and what is recognised is told."""
-    seen = recognise(batches.use)
+def find_sampler(main: Batches, other: Batches, mechanism: Mechanism, seed: int, confidence: float) -> Finding:
+    """In two runs with different numbers of records: a sampler that is right for one of them only is caught by the
+    other. A bare (epsilon, delta) names no sampler, and what is recognised is told."""
     generator = numpy_stream(seed, "check/sampler")
-    name = type(mechanism)
+    first, second = (_one_run(batches, mechanism, generator, confidence) for batches in (main, other))
+    if first.p_value is None and second.p_value is None and not (first.broken or second.broken):
+        return first
+    worst = min((first, second), key=lambda f: (not f.broken, 1.0 if f.p_value is None else f.p_value))
+    rows = {id(first): main.use.shape[1], id(second): other.use.shape[1]}
+    rest = second if worst is first else first
+    return replace(
+        worst,
+        seen=f"with {rows[id(worst)]} records: {worst.seen}; with {rows[id(rest)]}: {rest.seen}",
+        p_value=None if worst.p_value is None else min(1.0, 2 * worst.p_value),
+        details={str(rows[id(f)]): f.details for f in (first, second)} | worst.details,
+    )
+
+
+def _one_run(batches: Batches, mechanism: Mechanism, generator: np.random.Generator, confidence: float) -> Finding:
+    seen = recognise(batches.use)
     if isinstance(mechanism, RandomAllocation | FixedBins):
         facts = _once_an_epoch(batches.use, mechanism.steps_per_epoch, mechanism.epochs)
         if facts:
             return _fact(seen, mechanism, facts)
-        p = _allocation(batches, mechanism.steps_per_epoch, mechanism.epochs, name is FixedBins, generator)
+        p = _allocation(
+            batches, mechanism.steps_per_epoch, mechanism.epochs, isinstance(mechanism, FixedBins), generator
+        )
         return _tested(seen, mechanism, p)
     if isinstance(mechanism, PoissonSampling):
         facts = _at_most_once(batches.use, mechanism.steps)
@@ -149,7 +166,7 @@ def _allocation(
         statistics(step[:drawn_epochs]),
         lambda: statistics(generator.integers(0, steps_per_epoch, (drawn_epochs, n))),
     )
-    found = dict(zip(names, p, strict=True))
+    found: dict[str, float] = dict(zip(map(str, names), p, strict=True))
     if fixed and not kept:
         found["steps that stay the same in every epoch"] = 0.0
     return found
@@ -195,7 +212,8 @@ def _poisson(
         "length of gradient and use",
         "label and use",
     )
-    found = dict(zip(names, monte_carlo(statistics(use), draw), strict=True)) if 0 < total < cells else {}
+    p = monte_carlo(statistics(use), draw) if 0 < total < cells else []
+    found: dict[str, float] = dict(zip(map(str, names), p, strict=False))
     found["sampling rate"] = rate_p
     done = _tested(seen, mechanism, found)
     rate = total / cells

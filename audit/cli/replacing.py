@@ -38,3 +38,4 @@ def _keys(content: bytes) -> set[str]:
 replacing_audit = _replacing("audit.json", lambda content: "verdict" in _keys(content))
 replacing_claim = _replacing("claim.json", lambda content: {"mechanism"} <= _keys(content) <= CLAIM_KEYS)
 replacing_page = _replacing("HTML page", lambda content: content.lstrip()[:14].lower() == b"<!doctype html")
+replacing_check = _replacing("check.json", lambda content: {"findings", "verdict"} <= _keys(content))

@@ -78,7 +78,7 @@ def _findings(
     known = exact if isinstance(exact, ExactContributions) else None
     contribution = c.reference[0] if known is None else known.reference
     others = [run for run in (runs.coins, runs.few) if isinstance(run, Run)]
-    batches = [Batches.of(probe, run.seen.use, run.rows) for run in (main, runs.coins)]
+    batches, fewer = (Batches.of(probe, run.seen.use, run.rows) for run in (main, runs.coins))
     return [
         find_multiplier(c, None if known is None else known.reference, noise_claimed(mechanism), CONFIDENCE),
         noise.by_parameter(probe, main.seen),
@@ -91,7 +91,7 @@ def _findings(
         find_contributions(c, exact),
         noise.around_records(c),
         find_divisor(probe, main, others, c, None if known is None else known.divisor, settings.seed),
-        find_sampler(*batches, mechanism, settings.seed, CONFIDENCE),
+        find_sampler(batches, fewer, mechanism, settings.seed, CONFIDENCE),
         find_empty_steps(probe, runs.few, mechanism),
         find_neighbours(runs, exact),
         find_use(exact),

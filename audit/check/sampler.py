@@ -52,7 +52,7 @@ def find_sampler(main: Batches, other: Batches, mechanism: Mechanism, seed: int,
         worst,
         seen=f"with {rows[id(worst)]} records: {worst.seen}; with {rows[id(rest)]}: {rest.seen}",
         p_value=None if worst.p_value is None else min(1.0, 2 * worst.p_value),
-        details={str(rows[id(f)]): f.details for f in (first, second)} | worst.details,
+        details={str(rows[id(f)]): dict(f.details) for f in (first, second)} | dict(worst.details),
     )
 
 

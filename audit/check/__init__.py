@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .inspect_trainer import check
     from .finding import Finding
+    from .inspect_trainer import check
     from .result import CheckResult
     from .runs import CheckSettings
 

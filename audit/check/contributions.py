@@ -61,9 +61,22 @@ def family(kind: str) -> str:
     return kind if kind.startswith("ladder") else kind.partition("/")[0]
 
 
+def moving(probe: Probe, seen: Observation) -> np.ndarray:
+    """(P,) bool: coordinates of parameters that the trainer moves at all."""
+    mask = np.zeros(len(probe.free), bool)
+    for name, place in probe.slices.items():
+        mask[place] = seen.reached[name]
+    return mask
+
+
+def noise_of(probe: Probe, seen: Observation) -> np.ndarray:
+    """(T, coordinates) of what the trainer moves and no record reaches: noise alone."""
+    return seen.gradients[:, probe.free & moving(probe, seen)]
+
+
 def measure(probe: Probe, seen: Observation) -> Contributions:
     """Least squares over all steps and all coordinates that a record reaches."""
-    used = ~probe.free
+    used = ~probe.free & moving(probe, seen)
     g = seen.gradients[:, used]
     families = np.array([family(str(kind)) for kind in probe.kind])
     present = seen.use.sum(axis=0) > 0
@@ -75,7 +88,7 @@ def measure(probe: Probe, seen: Observation) -> Contributions:
     values, spread, rest = _least_squares(designs, g)
     sizes = seen.batch_sizes.astype(float)
     slope = None
-    free = seen.gradients[:, probe.free]
+    free = noise_of(probe, seen)
     variance, degrees = float(np.mean(free**2)), free.size
     long = [i for i, kind in enumerate(kinds) if not kind.startswith("ladder")]
     if len(long) and np.ptp(sizes) > 0 and len(g) > 2:

@@ -14,7 +14,7 @@ from scipy.special import stdtr
 
 from ...canaries.probe import Probe
 from ...foundation import numpy_stream
-from .contributions import Contributions
+from .contributions import Contributions, noise_of
 from .exact_tests import monte_carlo, ratio_interval, two_sided_ratio
 from .finding import Finding, not_tested
 from .runs import Run
@@ -25,14 +25,14 @@ def find_divisor(
 ) -> Finding:
     """divisor: its absolute value, where replays without noise show it."""
     name = "divisor"
-    noise = main.seen.gradients[:, probe.free]
+    noise = noise_of(probe, main.seen)
     if not np.any(noise) or main.seen.source == "weights" and main.seen.steps < 2:
         return not_tested(name, "there is no noise whose scale could be compared")
     p: dict[str, float] = {}
     said = []
     moved = False
     for other in others:
-        there = other.seen.gradients[:, probe.free]
+        there = noise_of(probe, other.seen)
         if there.size == 0:
             continue
         mine, theirs = float(np.mean(noise**2)), float(np.mean(there**2))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...canaries.probe import Probe
 from ..bounds import FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
+from .contributions import noise_of
 from .exact_tests import two_sided, variance_ratio
 from .finding import Finding, not_tested
 from .runs import Run
@@ -38,7 +39,7 @@ def find_empty_steps(probe: Probe, run: Run | str, mechanism: Mechanism) -> Find
         )
     if not empty.any() or empty.all():
         return not_tested(NAME, f"with {len(run.rows)} rows {int(empty.sum())} of {len(sizes)} steps were empty")
-    free = run.seen.gradients[:, probe.free]
+    free = noise_of(probe, run.seen)
     silent, filled = free[empty], free[~empty]
     low, high = variance_ratio(float(np.mean(silent**2)), silent.size, float(np.mean(filled**2)), filled.size)
     there = float(np.mean(filled**2))

@@ -101,6 +101,34 @@ def monte_carlo(observed: Sequence[float], draw: Callable[[], Sequence[float]], 
     return np.minimum(1.0, 2 * p.min(axis=0)).tolist()
 
 
+PILOT = 200
+
+
+def monte_carlo_of_largest(
+    observed: Sequence[float], draw: Callable[[], Sequence[float]], most: int = 4_999
+) -> tuple[float, np.ndarray]:
+    """One p-value for several statistics of the same data: of the largest deviation in units of its own spread.
+
+    Centres and spreads come from draws of their own, so that what is compared is exchangeable and p is valid in finite
+    samples, with no correction for the number of statistics. Returns p and the deviations.
+    """
+    pilot = np.array([draw() for _ in range(PILOT)], float)
+    centre, spread = pilot.mean(axis=0), pilot.std(axis=0)
+    spread = np.where(spread > 0, spread, 1e-9 * np.maximum(1.0, np.abs(centre)))
+
+    def deviations(values: Sequence[float]) -> np.ndarray:
+        return np.abs(np.asarray(values, float) - centre) / spread
+
+    target = deviations(observed)
+    largest = float(target.max()) * (1 - 1e-12)
+    count = 0
+    for number in range(1, most + 1):
+        count += float(deviations(draw()).max()) >= largest
+        if count >= ENOUGH:
+            return count / number, target
+    return (count + 1) / (most + 1), target
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted p-values that control the familywise error: reject those at most alpha (Holm 1979)."""
     order = np.argsort(p_values)

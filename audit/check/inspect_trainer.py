@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ... import __version__
-from ...attacks.observation import Train
+from ...attacks.observation import Observation, Train
+from ...canaries.probe import Probe, make_probe
 from ..bounds import EpsilonDelta, FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
 from . import noise, repetition
-from .contributions import Contributions, measure
+from .architectures import find_batch_normalisation, find_shared_layers
+from .contributions import Contributions, measure, noise_of
 from .divisor import find_divisor
 from .empty_steps import find_empty_steps
 from .finding import Finding, judged
@@ -25,7 +28,7 @@ from .recognise import recognise
 from .records import find_contributions, find_learning
 from .replays import ExactContributions, exact_contributions, find_neighbours, find_not_finite, find_use
 from .result import CheckResult, Verdict
-from .runs import CheckSettings, Run, Runs, make_runs
+from .runs import CheckSettings, Run, Runs, make_runs, watched
 from .sampler import Batches, find_sampler
 from .supported import supported_claim
 from .whole import find_one_run
@@ -50,7 +53,10 @@ def check(
     runs = make_runs(train, mechanism, settings, advance)
     c = measure(runs.probe, runs.main.seen)
     exact = exact_contributions(runs)
-    findings = judged(_findings(runs, c, exact, mechanism, settings), settings.alpha)
+    found = _findings(runs, c, exact, mechanism, settings)
+    if isinstance(exact, ExactContributions):  # special models are judged by replays, which this trainer allows
+        found += _special(train, runs, settings, advance)
+    findings = judged(found, settings.alpha)
     verdict: Verdict = "consistent"
     for status in ("differs", "violated"):
         if any(f.status == status for f in findings):
@@ -78,7 +84,7 @@ def _findings(
     known = exact if isinstance(exact, ExactContributions) else None
     contribution = c.reference[0] if known is None else known.reference
     others = [run for run in (runs.coins, runs.few) if isinstance(run, Run)]
-    batches, fewer = (Batches.of(probe, run.seen.use, run.rows) for run in (main, runs.coins))
+    batches = [Batches.of(probe, run.seen.use, run.rows) for run in (main, runs.coins)]
     return [
         find_multiplier(c, None if known is None else known.reference, noise_claimed(mechanism), CONFIDENCE),
         noise.by_parameter(probe, main.seen),
@@ -91,13 +97,29 @@ def _findings(
         find_contributions(c, exact),
         noise.around_records(c),
         find_divisor(probe, main, others, c, None if known is None else known.divisor, settings.seed),
-        find_sampler(batches, fewer, mechanism, settings.seed, CONFIDENCE),
+        find_sampler(batches, mechanism, settings.seed, CONFIDENCE),
         find_empty_steps(probe, runs.few, mechanism),
         find_neighbours(runs, exact),
         find_use(exact),
         find_not_finite(runs),
         find_learning(probe, main.seen, c),
         find_one_run(runs, mechanism, contribution, CONFIDENCE),
+    ]
+
+
+def _special(train: Train, runs: Runs, settings: CheckSettings, advance: Callable[[], None]) -> list[Finding]:
+    shared = make_probe(
+        settings.records, settings.seed, shape=settings.shape, classes=settings.classes, loss=settings.loss, repeats=2
+    )
+
+    def run(model: nn.Module, probe: Probe, x: np.ndarray) -> Observation:
+        seen = watched(train, model, probe, runs.main.rows, settings.seed, x)
+        advance()
+        return seen
+
+    return [
+        find_shared_layers(run, shared, "shared_layers" in settings.supports),
+        find_batch_normalisation(run, runs.probe, "batch_normalisation" in settings.supports),
     ]
 
 
@@ -115,7 +137,7 @@ def _figures(runs: Runs, exact: ExactContributions | str) -> dict[str, Any]:
     """What the page draws, rounded: batches over steps, contribution against length, noise by step."""
     probe, main = runs.probe, runs.main.seen
     known = isinstance(exact, ExactContributions)
-    deviation = np.sqrt(np.mean(main.gradients[:, probe.free] ** 2, axis=1))
+    deviation = np.sqrt(np.mean(noise_of(probe, main) ** 2, axis=1))
     return {
         "steps": main.steps,
         "batch_sizes": main.batch_sizes.tolist(),

@@ -13,7 +13,7 @@ from scipy.special import fdtr, fdtrc
 
 from ...attacks.observation import Observation
 from ...canaries.probe import Probe
-from .contributions import Contributions
+from .contributions import Contributions, noise_of
 from .exact_tests import two_sided, variance_ratio
 from .finding import Finding, not_tested
 
@@ -59,7 +59,7 @@ def by_step(probe: Probe, seen: Observation) -> Finding:
     name = "noise_by_step"
     if seen.steps < 2:
         return not_tested(name, "a single step was taken")
-    free = seen.gradients[:, probe.free]
+    free = noise_of(probe, seen)
     p, relative = _each_against_the_rest(np.sum(free**2, axis=1), free.shape[1])
     silent = np.flatnonzero(relative < 0.01)
     worst = int(np.argmin(p))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...attacks.observation import Observation
 from ...canaries.probe import LAYERS, Probe
-from .contributions import REFERENCE, Contributions
+from .contributions import REFERENCE, Contributions, moving
 from .exact_tests import two_sided
 from .finding import Finding, not_tested
 from .replays import ExactContributions
@@ -80,7 +80,7 @@ def find_learning(probe: Probe, seen: Observation, c: Contributions) -> Finding:
     silent = []
     for layer in LAYERS:
         rows = (probe.kind == f"solo/{layer}") | (probe.kind == f"choir/{layer}")
-        used = ~probe.free
+        used = ~probe.free & moving(probe, seen)
         design = seen.use[:, rows].astype(float) @ probe.directions[np.ix_(rows, used)]
         weight = float(np.sum(design**2))
         value = float(np.sum(design * seen.gradients[:, used])) / weight if weight else 0.0

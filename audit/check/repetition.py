@@ -16,10 +16,11 @@ from scipy.special import ndtr
 from ...attacks.observation import Observation
 from ...canaries.probe import Probe
 from ...foundation import numpy_stream
-from .exact_tests import correlation_tail, two_sided_ratio, monte_carlo
+from .contributions import moving, noise_of
+from .exact_tests import correlation_tail, monte_carlo_of_largest, two_sided_ratio
 from .finding import Finding, not_tested
 
-SHAPE_SAMPLE = 8_000
+SHAPE_SAMPLE = 4_000
 COARSE = 0.8  # of values distinct: float32 noise has nearly all, float16 well below
 MOST_COORDINATES = 4_000
 
@@ -27,7 +28,7 @@ MOST_COORDINATES = 4_000
 def repeated(probe: Probe, runs: Sequence[Observation]) -> Finding:
     """The noise of any two steps, of one run or of two runs with different seeds."""
     name = "noise_repeated"
-    parts = [unit(run.gradients[:, probe.free]) for run in runs]
+    parts = [unit(noise_of(probe, run)) for run in runs]
     owners = np.concatenate([np.full(len(part), i) for i, part in enumerate(parts)])
     steps = np.concatenate([np.arange(len(part)) for part in parts])
     all_steps = np.concatenate(parts)
@@ -60,8 +61,10 @@ def shared(probe: Probe, seen: Observation, seed: int) -> Finding:
     name = "noise_shared"
     if seen.steps < 3:
         return not_tested(name, "fewer than three steps were taken")
-    free = seen.gradients[:, probe.free]
-    names = np.concatenate([np.full(s.stop - s.start, n) for n, s in probe.slices.items()])[probe.free]
+    free = noise_of(probe, seen)
+    names = np.concatenate([np.full(s.stop - s.start, n) for n, s in probe.slices.items()])[
+        probe.free & moving(probe, seen)
+    ]
     alive = np.flatnonzero(np.any(free != 0, axis=0))
     if len(alive) < 2:
         return not_tested(name, "fewer than two coordinates have noise")
@@ -101,7 +104,7 @@ def correlated(probe: Probe, seen: Observation, seed: int) -> Finding:
     name = "noise_correlated"
     if seen.steps < 8:
         return not_tested(name, "fewer than eight steps were taken")
-    free = seen.gradients[:, probe.free]
+    free = noise_of(probe, seen)
     gram = free @ free.T
     generator = numpy_stream(seed, "check/signs")
 
@@ -110,14 +113,14 @@ def correlated(probe: Probe, seen: Observation, seed: int) -> Finding:
         return [float(np.trace(flipped, lag)) for lag in (1, 2)] + [float(flipped.sum())]
 
     observed = statistics(np.ones(seen.steps))
-    p = monte_carlo(observed, lambda: statistics(generator.choice([-1.0, 1.0], seen.steps)))
+    p, _ = monte_carlo_of_largest(observed, lambda: statistics(generator.choice([-1.0, 1.0], seen.steps)))
     scale = float(np.trace(gram)) or 1.0
     return Finding(
         name,
         f"noise of neighbouring steps correlates by {observed[0] / scale:.3g}, at distance two by {observed[1] / scale:.3g}",
         "correlated noise cancels over steps, or adds up: the claim composes independent steps",
         "momentum or averaging applied before the noise is read, noise carried over from the step before",
-        p_value=min(1.0, len(p) * min(p)),
+        p_value=p,
         value=observed[0] / scale,
         expected=0.0,
     )
@@ -127,7 +130,7 @@ def shape(probe: Probe, seen: Observation, seed: int) -> Finding:
     """Normal or not: tails (kurtosis), skewness, distance from the normal law; against normal samples of the same size
     and an unknown scale. A coarse grid of values is a fact of its own; weights that moved are too coarse to tell."""
     name = "noise_shape"
-    free = seen.gradients[:, probe.free]
+    free = noise_of(probe, seen)
     scale = np.sqrt(np.mean(free**2, axis=0))
     values = free[:, scale > 0].ravel()
     if len(values) < 200:
@@ -138,13 +141,13 @@ def shape(probe: Probe, seen: Observation, seed: int) -> Finding:
     observed = _shape_of(values)
     distinct = len(np.unique(values)) / len(values)
     coarse = distinct < COARSE and seen.source != "weights"
-    p = monte_carlo(observed, lambda: _shape_of(generator.standard_normal(len(values))), 4999)
+    p, _ = monte_carlo_of_largest(observed, lambda: _shape_of(generator.standard_normal(len(values))))
     return Finding(
         name,
         f"kurtosis {observed[0]:.4g} (normal: 3), skewness {observed[1]:.3g}, {distinct:.0%} of values distinct",
         "the bounds hold for normal noise: other noise, or a coarse grid, has other tails",
         "the distribution that is drawn from, its precision (float16, bfloat16), clamping after the noise",
-        p_value=min(1.0, len(p) * min(p)),
+        p_value=p,
         broken=coarse,
         value=observed[0],
         expected=3.0,

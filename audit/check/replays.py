@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...canaries.probe import LADDER, Probe
-from .contributions import family
+from ...canaries.probe import LADDER
+from .contributions import family, moving, noise_of
 from .finding import Finding, not_tested
 from .runs import Run, Runs
 
@@ -47,9 +47,9 @@ def exact_contributions(runs: Runs) -> ExactContributions | str:
         return "batches change when gradients do"
     difference = seen.gradients - other.gradients
     weights = np.concatenate([np.full(s.stop - s.start, name.endswith("weight")) for name, s in probe.slices.items()])
-    own = probe.directions * weights  # a row's feature is its own in the weights; biases are shared
+    own = probe.directions * (weights & moving(probe, seen))  # a row's feature is its own in weights; biases are shared
     share = np.sum(own**2, axis=1)
-    alone = ~np.char.startswith(probe.kind, "choir")
+    alone = ~np.char.startswith(probe.kind, "choir") & (share > 0)
     projected = difference @ own[alone].T / share[alone]  # (T, rows): a n_ti, up to the float error of a difference
     use = seen.use[:, alone]
     rows = np.flatnonzero(alone)
@@ -58,7 +58,7 @@ def exact_contributions(runs: Runs) -> ExactContributions | str:
     if not (once & solo).any():
         return "no record was used once in a step"
     reference = float(np.median(projected[:, solo][once[:, solo]]))
-    noise = float(np.sqrt(np.mean(seen.gradients[:, probe.free] ** 2)))
+    noise = float(np.sqrt(np.mean(noise_of(probe, seen) ** 2)))
     if reference <= 1e-4 * noise or reference <= 0:
         return "records contribute nothing that could be measured"
     mean = np.array([projected[once[:, k], k].mean() if once[:, k].any() else np.nan for k in range(len(rows))])
@@ -132,7 +132,7 @@ def find_neighbours(runs: Runs, exact: ExactContributions | str) -> Finding:
     difference = seen.gradients - other.gradients
     touched = np.any(probe.gradients[runs.silenced] != 0, axis=0)
     changed = seen.use[:, runs.silenced].sum(axis=1)
-    noise = float(np.sqrt(np.mean(seen.gradients[:, probe.free] ** 2)))
+    noise = float(np.sqrt(np.mean(noise_of(probe, seen) ** 2)))
     tolerance = TOLERANCE * exact.reference + 1e-5 * noise * np.sqrt(difference.shape[1])
     leak = np.linalg.norm(difference[:, ~touched], axis=1)
     single = changed == 1

@@ -20,12 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from torch import nn
 
 from ...attacks.observation import Observation, Train, observe
 from ...canaries.probe import Loss, Probe, make_probe
 from ...foundation import InputError, numpy_stream
-from ..bounds import FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
+from ..bounds import FixedBins, Mechanism, PoissonSampling, RandomAllocation
 
+SPECIAL = ("shared_layers", "batch_normalisation")
 EMPTY_SHARE = 0.7  # records a step in the run with few rows: half of its steps are empty
 
 
@@ -33,7 +35,8 @@ EMPTY_SHARE = 0.7  # records a step in the run with few rows: half of its steps 
 class CheckSettings:
     """records: rows of the probe (the trainer's claim may tie it to a batch size); seed: of everything that the check
     draws; alpha: familywise error; shape, classes, loss: what the trainer wants of rows, labels and losses; replays:
-    whether to run the trainer again on neighbours with the same seed."""
+    whether to run the trainer again on neighbours with the same seed; supports: which of SPECIAL models the trainer is
+    said to train rightly."""
 
     records: int = 200
     seed: int = 0
@@ -42,10 +45,13 @@ class CheckSettings:
     classes: int = 2
     loss: Loss | None = None
     replays: bool = True
+    supports: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.records, bool) or not isinstance(self.records, int) or not 40 <= self.records <= 100_000:
             raise InputError(f"records must be a whole number from 40 to 100,000, got {self.records!r}")
+        if unknown := set(self.supports) - set(SPECIAL):
+            raise InputError(f"supports names {', '.join(sorted(unknown))}: choose from {', '.join(SPECIAL)}")
         if not 0 < self.alpha < 0.5:
             raise InputError(f"alpha must lie in (0, 0.5), got {self.alpha!r}: it is the chance of a false alarm")
         if isinstance(self.classes, bool) or not isinstance(self.classes, int) or self.classes < 2:
@@ -85,16 +91,7 @@ def make_runs(train: Train, mechanism: Mechanism, settings: CheckSettings, advan
     seeds = numpy_stream(settings.seed, "check/runs").integers(2**62, size=4).tolist()
 
     def run(rows: np.ndarray, seed: int, x: np.ndarray | None = None) -> Run:
-        try:
-            seen = observe(train, probe.model(), probe.dataset(rows, x), n, seed)
-        except InputError:
-            raise
-        except Exception as error:  # whatever the user's trainer meets
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            raise InputError(
-                f"the trainer raised {type(error).__name__}: {' '.join(str(error).split())[:300]} "
-                f"({os.path.basename(last.filename)}, line {last.lineno}), on {len(rows)} rows of shape {probe.x.shape[1:]}"
-            ) from error
+        seen = watched(train, probe.model(), probe, rows, seed, x)
         advance()
         return Run(rows, seen)
 
@@ -131,6 +128,22 @@ def make_runs(train: Train, mechanism: Mechanism, settings: CheckSettings, advan
     features[features != 0] = math.nan
     not_finite = attempt(everything, seeds[3], x)
     return Runs(probe, main, coins, members, few, silent, neighbour, silenced, not_finite, broken)
+
+
+def watched(
+    train: Train, model: nn.Module, probe: Probe, rows: np.ndarray, seed: int, x: np.ndarray | None = None
+) -> Observation:
+    """One run of the trainer. Errors: InputError, also for whatever the trainer raises."""
+    try:
+        return observe(train, model, probe.dataset(rows, x), len(probe.x), seed)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the user's trainer meets
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise InputError(
+            f"the trainer raised {type(error).__name__}: {' '.join(str(error).split())[:300]} "
+            f"({os.path.basename(last.filename)}, line {last.lineno}), on {len(rows)} rows of shape {probe.x.shape[1:]}"
+        ) from error
 
 
 def few_rows(mechanism: Mechanism, records: int) -> int:

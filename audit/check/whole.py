@@ -15,6 +15,7 @@ from ...attacks.white_box import every_step_ratio, fixed_bins_ratio, poisson_rat
 from ...canaries.probe import Probe
 from ..bounds import FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
 from ..estimators import clopper_pearson, f_dp_p_value, grid_epsilon
+from .contributions import noise_of
 from .empty_steps import claimed_steps
 from .finding import Finding, not_tested
 from .runs import Run, Runs
@@ -91,4 +92,4 @@ def projections(probe: Probe, run: Run, contribution: float) -> np.ndarray:
 
 
 def _deviation(probe: Probe, run: Run) -> float:
-    return math.sqrt(float(np.mean(run.seen.gradients[:, probe.free] ** 2)))
+    return math.sqrt(float(np.mean(noise_of(probe, run.seen) ** 2)))

@@ -93,7 +93,11 @@ def opacus(sampler: str, micro_batch: int | None = None, **options: Any) -> Call
             for x, y in loader:
                 if len(x) == 0 and sampler == "poisson":
                     x, y = dataset.tensors[0][:0], dataset.tensors[1][:0]
-                pieces = [(x, y)] if micro_batch is None or len(x) == 0 else list(zip(x.split(micro_batch), y.split(micro_batch), strict=True))
+                pieces = (
+                    [(x, y)]
+                    if micro_batch is None or len(x) == 0
+                    else list(zip(x.split(micro_batch), y.split(micro_batch), strict=True))
+                )
                 for k, (a, b) in enumerate(pieces):
                     optimizer.signal_skip_step(k < len(pieces) - 1)
                     cross_entropy(module(a), b).backward()
@@ -145,8 +149,8 @@ def _arrays(x: Any, y: Any, parameters: dict[str, Any]) -> Any:
 
 
 RIGHT: dict[str, tuple[Callable[..., Any], Mechanism]] = {
-    "plain torch, vmap, SGD, random allocation": (Plain(), ALLOCATION),
-    "plain torch, vmap, Adam, Poisson": (Plain(poisson, adam=True), POISSON),
+    "plain torch, hooks, SGD, random allocation": (Plain(), ALLOCATION),
+    "plain torch, hooks, Adam, Poisson": (Plain(poisson, adam=True), POISSON),
     "plain torch, loop over examples, Adam, Poisson": (by_hand, POISSON),
     "plain torch, full batch": (Plain(full_batch), FULL),
     "torch.func, no optimiser, random allocation": (functional, ALLOCATION),

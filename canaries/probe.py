@@ -56,15 +56,20 @@ class ProbeModel(nn.Module):
     ) -> None:
         super().__init__()
         self.features, self.classes, self.size, self.repeats = features, classes, size, repeats
-        self.normalise = nn.BatchNorm1d(features, affine=False) if batch_normalisation else nn.Identity()
+        self.met_a_batch = False
         for name in LAYERS:
             self.add_module(name, nn.Linear(features, OUTPUTS[name] + classes - 2))
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
+        self.normalise = nn.BatchNorm1d(features) if batch_normalisation else nn.Identity()  # its parameters come last
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.flatten(1)
-        features = self.normalise(x[:, : self.features])
+        features = x[:, : self.features]
+        # BatchNorm fails on a batch of one: right where examples come singly, but no rescue for a trainer of batches
+        self.met_a_batch = self.met_a_batch or len(x) > 1
+        if len(x) != 1 or not self.met_a_batch:
+            features = self.normalise(features)
         gates = x[:, self.features : self.features + len(LAYERS)]
         z = torch.zeros_like(x[:, : self.classes])
         for i, name in enumerate(LAYERS):
@@ -149,7 +154,7 @@ def make_probe(
     loss: Loss | None = None,
     repeats: int = 1,
 ) -> Probe:
-    """`records` rows of all kinds. loss(logits (1, classes), labels (1,)): the trainer's, where it is not cross-entropy.
+    """`records` rows of all kinds. loss(logits (1, classes), labels (1,)): the trainer's, where not cross-entropy.
 
     Errors: InputError where `records` is too small to hold every kind or a row of `shape` too small to hold it.
     """
@@ -161,7 +166,7 @@ def make_probe(
     shape = (size,) if shape is None else tuple(shape)
     if math.prod(shape) < size:
         raise InputError(
-            f"rows of shape {shape} hold {math.prod(shape)} numbers, {records} records need {size}: ask for fewer records"
+            f"rows of shape {shape} hold {math.prod(shape)} numbers, {records} records need {size}: ask for fewer"
         )
     generator = numpy_stream(seed, "craft/probe")
     n = len(kind)

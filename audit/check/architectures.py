@@ -73,12 +73,13 @@ def find_batch_normalisation(observe: Observe, probe: Probe, supported: bool) ->
         return not_tested(name, "the trainer does not repeat itself when torch, numpy and random are seeded alike")
     own = np.any(probe.gradients[changed] != 0, axis=0)
     kept = ~own & ~probe.free
-    others = np.linalg.norm((seen.gradients - other.gradients)[:, kept], axis=1)
-    scale = float(np.median(np.linalg.norm(seen.gradients[:, kept], axis=1))) or 1.0
+    mine, theirs = (run.gradients[:, : len(kept)][:, kept] for run in (seen, other))  # the layer's own come last
+    others = np.linalg.norm(mine - theirs, axis=1)
+    scale = float(np.median(np.linalg.norm(mine, axis=1))) or 1.0
     mixed = float(others.max()) / scale
     return Finding(
         name,
-        f"a model with BatchNorm is trained; what other records contribute changes by {mixed:.3g} of a step when some do"
+        f"a model with BatchNorm is trained; what others contribute changes by {mixed:.3g} of a step when some records do"
         if mixed > 1e-3
         else "a model with BatchNorm is trained, and records do not meet in it",
         "a record changes the gradients of all others in its batch: clipping bounds nothing",

@@ -26,7 +26,7 @@ def find_divisor(
     """divisor: its absolute value, where replays without noise show it."""
     name = "divisor"
     noise = noise_of(probe, main.seen)
-    if not np.any(noise) or main.seen.source == "weights" and main.seen.steps < 2:
+    if not np.any(noise) or (main.seen.source == "weights" and main.seen.steps < 2):
         return not_tested(name, "there is no noise whose scale could be compared")
     p: dict[str, float] = {}
     said = []
@@ -42,7 +42,8 @@ def find_divisor(
         ratio = math.sqrt(theirs / mine)
         low, high = (math.sqrt(r) for r in ratio_interval(theirs / mine, there.size, noise.size, 0.99))
         said.append(
-            f"with {m} rows a step is {ratio:.4g} [{low:.4g}, {high:.4g}] times as large as with {n} ({n}/{m} = {n / m:.4g})"
+            f"with {m} rows a step is {ratio:.4g} [{low:.4g}, {high:.4g}] times as large as with {n} "
+            f"({n}/{m} = {n / m:.4g})"
         )
         moved = moved or p[key] < 1e-4
     sizes = main.seen.batch_sizes.astype(float)

@@ -29,8 +29,8 @@ def find_empty_steps(probe: Probe, run: Run | str, mechanism: Mechanism) -> Find
     if claimed is not None and run.seen.steps != claimed:
         return Finding(
             NAME,
-            f"with {len(run.rows)} rows {run.seen.steps} steps were taken, {claimed} are claimed; {int(empty.sum())} of "
-            "them had no record",
+            f"with {len(run.rows)} rows {run.seen.steps} steps were taken, {claimed} are claimed; "
+            f"{int(empty.sum())} of them had no record",
             MEANING,
             LOOK,
             broken=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -60,7 +61,7 @@ def _quadrature() -> tuple[np.ndarray, np.ndarray]:
     nodes, weights = np.polynomial.legendre.leggauss(40)
     ends = np.concatenate([[0.0], 10.0 ** np.arange(-15, 0), [0.5]])
     points, mass = [], []
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in itertools.pairwise(ends):
         points.append(low + (nodes + 1) / 2 * (high - low))
         mass.append(weights / 2 * (high - low))
     low_half, low_mass = np.concatenate(points), np.concatenate(mass)

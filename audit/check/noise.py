@@ -14,7 +14,7 @@ from scipy.special import fdtr, fdtrc
 from ...attacks.observation import Observation
 from ...canaries.probe import Probe
 from .contributions import Contributions, noise_of
-from .exact_tests import two_sided, variance_ratio
+from .exact_tests import deviation_interval, two_sided, variance_ratio
 from .finding import Finding, not_tested
 
 
@@ -38,6 +38,12 @@ def by_parameter(probe: Probe, seen: Observation) -> Finding:
     deviations = {n: math.sqrt(squares[n] / sizes[n]) for n in groups}
     reference = float(np.median(list(deviations.values()))) or max(deviations.values())
     worst = min(p, key=lambda n: p[n])
+    intervals = {
+        n: [bound / reference for bound in deviation_interval(squares[n] / sizes[n], sizes[n], 0.99)]
+        if reference
+        else [0, 0]
+        for n in groups
+    }
     relative = {n: (d / reference if reference else 0.0) for n, d in deviations.items()}
     quiet = [n for n, r in relative.items() if r < 0.01]
     words = ", ".join(f"{n} {r:.4g}" for n, r in relative.items())
@@ -50,7 +56,7 @@ def by_parameter(probe: Probe, seen: Observation) -> Finding:
         p_value=min(1.0, len(groups) * p[worst]),
         value=min(relative.values()),
         expected=1.0,
-        details={"relative_deviation": relative, "deviation": deviations, "degrees": sizes},
+        details={"relative_deviation": relative, "interval": intervals},
     )
 
 
@@ -114,7 +120,7 @@ def around_records(c: Contributions) -> Finding:
         f"along the records steps scatter {min(ratio, 1e9):.4g} times as much as where no record is",
         "more: what a record contributes changes from step to step, with the other records or with time; less: the "
         "noise is weaker where records are",
-        "clipping of a sum or a mean in place of single gradients, layers that mix records, a clipping norm that adapts",
+        "clipping of a sum or mean in place of single gradients, layers that mix records, a clipping norm that adapts",
         p_value=two_sided(low, high) if c.variance > 0 or square > 0 else None,
         value=min(ratio, 1e9),
         expected=1.0,

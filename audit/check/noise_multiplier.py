@@ -18,7 +18,7 @@ def find_multiplier(c: Contributions, exact: float | None, claimed: float | None
     """
     name = "noise_multiplier"
     deviation = math.sqrt(c.variance)
-    measured, spread = c.reference
+    measured, _spread = c.reference
     a = measured if exact is None else exact
     if deviation == 0:
         return Finding(
@@ -45,7 +45,7 @@ def find_multiplier(c: Contributions, exact: float | None, claimed: float | None
         "less noise than claimed: every statement on privacy is too good"
         if weaker
         else "more noise than claimed costs accuracy, not privacy",
-        "where noise is scaled: it must be noise multiplier × clipping norm on the sum of clipped gradients, once a step",
+        "where noise is scaled: noise multiplier × clipping norm, on the sum of clipped gradients, once a step",
         p_value=p,
         if_wrong="violated" if weaker else "differs",
         value=value,

@@ -28,7 +28,7 @@ HINTS = {
 
 
 def find_contributions(c: Contributions, exact: ExactContributions | str) -> Finding:
-    """All kinds of long gradients contribute alike, and short ones no more. By replays where there are, else by t tests."""
+    """All kinds of long gradients contribute alike, and short ones no more: by replays where there are, else t tests."""
     name = "contributions"
     reference, _ = c.reference
     if reference <= 0:
@@ -95,7 +95,7 @@ def find_learning(probe: Probe, seen: Observation, c: Contributions) -> Finding:
         name,
         "; ".join(said) or "every parameter receives the records' gradients",
         "nothing is learned there: the privacy that is measured is that of a model that did not train",
-        "parameters that the optimiser does not hold, gradients that are cleared before the step, noise far above gradients",
+        "parameters that the optimiser does not hold, gradients cleared before the step, noise far above gradients",
         broken=bool(said),
         if_wrong="differs",
     )

@@ -117,7 +117,8 @@ def correlated(probe: Probe, seen: Observation, seed: int) -> Finding:
     scale = float(np.trace(gram)) or 1.0
     return Finding(
         name,
-        f"noise of neighbouring steps correlates by {observed[0] / scale:.3g}, at distance two by {observed[1] / scale:.3g}",
+        f"noise of neighbouring steps correlates by {observed[0] / scale:.3g}, of the next but one by "
+        f"{observed[1] / scale:.3g}",
         "correlated noise cancels over steps, or adds up: the claim composes independent steps",
         "momentum or averaging applied before the noise is read, noise carried over from the step before",
         p_value=p,

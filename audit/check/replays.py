@@ -7,6 +7,7 @@ is right: not the batches, not the noise, not the others' contributions, and by 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +89,7 @@ def exact_contributions(runs: Runs) -> ExactContributions | str:
 def _divisor(by_kind: dict[str, float], reference: float, noise: float) -> float | None:
     """Rows too short to be clipped contribute length / divisor: two rungs of the ladder must agree on it."""
     rungs = [(length, by_kind.get(f"ladder/{length:g}")) for length in LADDER]
-    for (short, low), (long, high) in zip(rungs[:-1], rungs[1:], strict=True):
+    for (short, low), (long, high) in itertools.pairwise(rungs):
         if low is None or high is None or low * reference < 1e-4 * noise:
             continue
         first, second = short / (low * reference), long / (high * reference)
@@ -103,8 +104,8 @@ def find_use(exact: ExactContributions | str) -> Finding:
         return not_tested("use", exact)
     return Finding(
         "use",
-        f"{exact.unseen} times a record passed the model in a step and contributed nothing, {exact.unannounced} times it "
-        "contributed without passing",
+        f"{exact.unseen} times a record passed the model in a step and contributed nothing, {exact.unannounced} times "
+        "it contributed without passing",
         "the batches that contribute are not those that were drawn",
         "gradients kept from the step before (zero_grad), batches dropped after the forward pass, padding",
         broken=exact.unseen + exact.unannounced > 0,

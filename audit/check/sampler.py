@@ -24,16 +24,14 @@ from .recognise import recognise
 
 PAIRED_ROWS = 48
 MEANING = "the bound is that of another sampler; amplification by sampling that does not happen is the usual loss"
-LOOK = (
-    "the data loader: its batch sampler, replacement, drop_last, its seed in each epoch, and how the rate is computed"
-)
+LOOK = "the data loader: batch sampler, replacement, drop_last, its seed in each epoch, how the rate is computed"
 
 Statistics = dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """use (T, n) counts of the rows in place order; length (ranks) and label of the rows, for dependence on the data."""
+    """use (T, n) counts of the rows in place order; length (rank) and label of the rows, for dependence on the data."""
 
     use: np.ndarray
     length: np.ndarray

@@ -37,8 +37,8 @@ def find_one_run(runs: Runs, mechanism: Mechanism, contribution: float, confiden
     low, high = clopper_pearson(correct, m, confidence)
     return Finding(
         name,
-        f"{correct} of {m} canaries guessed right ({correct / m:.1%}); the claim allows {float(exact.upper):.1%} on average; "
-        f"epsilon is at least {epsilon:.3g} at delta {DELTA:g} (class A, 95 %)",
+        f"{correct} of {m} canaries guessed right ({correct / m:.1%}); the claim allows {float(exact.upper):.1%} on "
+        f"average; epsilon is at least {epsilon:.3g} at delta {DELTA:g} (class A, 95 %)",
         "the run reveals more than the claim allows, whatever the reason",
         "the other findings",
         p_value=p,

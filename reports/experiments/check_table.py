@@ -168,9 +168,8 @@ def _show_faults(faults: dict[str, list[dict[str, Any]]]) -> None:
         )
         words = ", ".join(f"{n} {k / len(rows):.2g}" for n, k in sorted(found.items(), key=lambda item: -item[1]))
         seconds = float(np.median([row["seconds"] for row in rows]))
-        print(
-            f"| {fault.number or '-'} | {fault.words} | {fault.report or '-'} | {words or '-'} | {hit} of {len(rows)} | {seconds:.1f} |"
-        )
+        cells = (fault.number or "-", fault.words, fault.report or "-", words or "-", f"{hit} of {len(rows)}")
+        print("| " + " | ".join(map(str, cells)) + f" | {seconds:.1f} |")
 
 
 def _show_accuracy(grid: dict[str, list[dict[str, Any]]]) -> None:

@@ -12,7 +12,7 @@ features, and outputs of a layer that enter no logit (the bias has such coordina
 | kind | gradient |
 |---|---|
 | solo/L | long, in layer L, along a feature of its own: the canaries of the one-run audit |
-| choir/L | the same, but all rows of the kind share one feature: many records, one direction |
+| choir/first | the same, but all rows of the kind share one feature: what a record contributes is well measured |
 | spread | equally long in all layers |
 | giant | a thousand times longer than solo |
 | bias | almost all of it in the biases |
@@ -31,6 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import skip_init
 from torch.utils.data import TensorDataset
 
 from ..foundation import InputError, numpy_stream
@@ -58,7 +59,7 @@ class ProbeModel(nn.Module):
         self.features, self.classes, self.size, self.repeats = features, classes, size, repeats
         self.met_a_batch = False
         for name in LAYERS:
-            self.add_module(name, nn.Linear(features, OUTPUTS[name] + classes - 2))
+            self.add_module(name, skip_init(nn.Linear, features, OUTPUTS[name] + classes - 2))  # draws nothing
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
         self.normalise = nn.BatchNorm1d(features) if batch_normalisation else nn.Identity()  # its parameters come last
@@ -123,6 +124,12 @@ class Probe:
     def directions(self) -> np.ndarray:
         """(n, P) gradients of unit norm."""
         return self.gradients / self.lengths[:, None]
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """(n, P) the part of each direction that lies in weights: a feature is a row's own, biases are shared."""
+        weights = [np.full(s.stop - s.start, name.endswith("weight")) for name, s in self.slices.items()]
+        return self.directions * np.concatenate(weights)
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -193,7 +200,7 @@ def _counts(records: int) -> dict[str, int]:
     few = max(2, records // 20)
     counts = {"spread": few, "giant": few, "bias": few, "null": 2}
     counts |= {f"ladder/{length:g}": 2 if records >= 100 else 1 for length in LADDER}
-    counts |= {f"choir/{layer}": max(2, records // 15) for layer in LAYERS}
+    counts["choir/first"] = records // 3
     left = records - sum(counts.values())
     if left < 6:
         raise InputError(f"records must be at least 40 to hold every kind of probe row, got {records}")

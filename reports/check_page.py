@@ -37,7 +37,7 @@ FIGURES: tuple[tuple[str, str, Callable[[CheckResult], Figure | None], str], ...
         "Contribution against length of gradient",
         draw_curve,
         "Every record used alone in a step, read without noise from two runs with one seed: linear up to the clipping "
-        "norm, flat beyond. Dashed: an ordinary record.",
+        "norm, then flat. Dashed: an ordinary record.",
     ),
     (
         "accuracy",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ..audit.bounds import Mechanism, mechanism_from_record
 from ..audit.check.result import CheckResult
-from .drawing import FORBIDDEN, INK, MUTED, colour, new_figure, style
+from .drawing import FORBIDDEN, INK, MUTED, colour, log_axis, new_figure, style
 
 WIDTH, HEIGHT = 470, 320
 
@@ -67,6 +67,8 @@ def draw_curve(result: CheckResult) -> Figure | None:
         axes.plot(*zip(*curve, strict=True), "o", color=colour(0), markersize=5, alpha=0.6)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        log_axis(axes.xaxis)
+        log_axis(axes.yaxis)
         axes.set_xlabel("length of the record's gradient")
         axes.set_ylabel("contribution to a step")
     return figure

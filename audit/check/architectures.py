@@ -33,7 +33,7 @@ def find_shared_layers(observe: Observe, probe: Probe, supported: bool) -> Findi
     difference = seen.gradients - silent.gradients
     solo = probe.solo
     once = seen.use[:, solo] == 1
-    projected = difference @ probe.directions[solo].T
+    projected = difference @ probe.own[solo].T
     third = probe.kind[solo] == "solo/third"
     if not np.allclose(difference[:, probe.free], 0, atol=1e-5 * float(np.abs(seen.gradients).max())):
         return not_tested(name, "the noise of two runs with one seed differs")
@@ -79,7 +79,7 @@ def find_batch_normalisation(observe: Observe, probe: Probe, supported: bool) ->
     mixed = float(others.max()) / scale
     return Finding(
         name,
-        f"a model with BatchNorm is trained; what others contribute changes by {mixed:.3g} of a step when some records do"
+        f"a model with BatchNorm is trained; what others contribute changes by {mixed:.3g} of a step when some do"
         if mixed > 1e-3
         else "a model with BatchNorm is trained, and records do not meet in it",
         "a record changes the gradients of all others in its batch: clipping bounds nothing",

@@ -19,6 +19,7 @@ from ...canaries.probe import Probe, make_probe
 from ..bounds import EpsilonDelta, FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
 from . import noise, repetition
 from .architectures import find_batch_normalisation, find_shared_layers
+from .bare_claim import find_epsilon, mechanism_seen
 from .contributions import Contributions, measure, noise_of
 from .divisor import find_divisor
 from .empty_steps import find_empty_steps
@@ -84,6 +85,8 @@ def _findings(
     known = exact if isinstance(exact, ExactContributions) else None
     contribution = c.reference[0] if known is None else known.reference
     others = [run for run in (runs.coins, runs.few) if isinstance(run, Run)]
+    seen = recognise(main.seen.use)
+    measured = math.sqrt(c.variance) / contribution if contribution > 0 and c.variance > 0 else 1.0
     batches = [Batches.of(probe, run.seen.use, run.rows) for run in (main, runs.coins)]
     return [
         find_multiplier(c, None if known is None else known.reference, noise_claimed(mechanism), CONFIDENCE),
@@ -103,7 +106,18 @@ def _findings(
         find_use(exact),
         find_not_finite(runs),
         find_learning(probe, main.seen, c),
-        find_one_run(runs, mechanism, contribution, CONFIDENCE),
+        find_one_run(
+            runs,
+            mechanism,
+            mechanism_seen(seen, measured) if isinstance(mechanism, EpsilonDelta) else mechanism,
+            contribution,
+            CONFIDENCE,
+        ),
+        *(
+            [find_epsilon(c, None if known is None else known.reference, mechanism, seen)]
+            if isinstance(mechanism, EpsilonDelta)
+            else []
+        ),
     ]
 
 

@@ -35,7 +35,7 @@ def find_multiplier(c: Contributions, exact: float | None, claimed: float | None
             name, "records contribute nothing that can be measured, so there is nothing to compare noise to"
         )
     low, high = _multiplier_interval(c, exact, confidence)
-    p = None if claimed is None else two_sided(*_multiplier_tails(c, exact, claimed))
+    p = None if claimed is None else two_sided(*multiplier_tails(c, exact, claimed))
     value = deviation / a
     weaker = claimed is not None and value < claimed
     return Finding(
@@ -55,7 +55,7 @@ def find_multiplier(c: Contributions, exact: float | None, claimed: float | None
     )
 
 
-def _multiplier_tails(c: Contributions, exact: float | None, claimed: float) -> tuple[float, float]:
+def multiplier_tails(c: Contributions, exact: float | None, claimed: float) -> tuple[float, float]:
     """P-values against "at least claimed" and "at most claimed"."""
     if exact is not None:
         variance = (claimed * exact) ** 2
@@ -77,12 +77,12 @@ def _multiplier_interval(c: Contributions, exact: float | None, confidence: floa
         inside, step = centre, 1e-3
         while True:
             outside = centre * math.exp(direction * step)
-            if _multiplier_tails(c, exact, outside)[side] < tail or step > 20:
+            if multiplier_tails(c, exact, outside)[side] < tail or step > 20:
                 break
             inside, step = outside, 2 * step
         for _ in range(40):
             middle = math.sqrt(inside * outside)
-            if _multiplier_tails(c, exact, middle)[side] < tail:
+            if multiplier_tails(c, exact, middle)[side] < tail:
                 outside = middle
             else:
                 inside = middle

@@ -28,7 +28,7 @@ HINTS = {
 
 
 def find_contributions(c: Contributions, exact: ExactContributions | str) -> Finding:
-    """All kinds of long gradients contribute alike, and short ones no more: by replays where there are, else t tests."""
+    """All kinds of long gradients contribute alike, short ones no more: by replays where there are, else t tests."""
     name = "contributions"
     reference, _ = c.reference
     if reference <= 0:

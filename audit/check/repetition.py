@@ -89,7 +89,7 @@ def shared(probe: Probe, seen: Observation, seed: int) -> Finding:
         f"the most alike of {pairs:.0f} pairs of coordinates correlate by {cosine[i, j]:.3g} "
         f"({names[alive[i]]}, {names[alive[j]]})"
         + (f"; {equal} pairs are equal up to sign or scale" if equal else "")
-        + f"; their sum varies {math.sqrt(between / seen.steps / max(1e-300, np.mean(free**2))):.4g} times as it should",
+        + f"; their sum is {math.sqrt(between / seen.steps / max(1e-300, np.mean(free**2))):.4g} times what is due",
         "noise that two parameters share can be subtracted",
         "one seed or key used for several parameters, noise of a smaller shape that broadcasts",
         p_value=min(1.0, 2 * min(p_pair, p_common)),

@@ -47,8 +47,7 @@ def exact_contributions(runs: Runs) -> ExactContributions | str:
     if other.gradients.shape != seen.gradients.shape or not np.array_equal(other.use, seen.use):
         return "batches change when gradients do"
     difference = seen.gradients - other.gradients
-    weights = np.concatenate([np.full(s.stop - s.start, name.endswith("weight")) for name, s in probe.slices.items()])
-    own = probe.directions * (weights & moving(probe, seen))  # a row's feature is its own in weights; biases are shared
+    own = probe.own * moving(probe, seen)
     share = np.sum(own**2, axis=1)
     alone = ~np.char.startswith(probe.kind, "choir") & (share > 0)
     projected = difference @ own[alone].T / share[alone]  # (T, rows): a n_ti, up to the float error of a difference

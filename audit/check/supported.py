@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..bounds import FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
+from .bare_claim import mechanism_seen
 from .finding import Finding
 from .recognise import Recognised
 
-REPAIRABLE = {"noise_multiplier", "sampler", "one_run_audit"}  # another claim would cover these; the rest are faults
+REPAIRABLE = {
+    "noise_multiplier",
+    "sampler",
+    "epsilon",
+    "one_run_audit",
+}  # another claim would cover these; the rest are faults
 DELTA = 1e-5
 
 
@@ -23,21 +28,7 @@ def supported_claim(findings: Sequence[Finding], seen: Recognised) -> dict[str, 
     noise = next((f for f in findings if f.name == "noise_multiplier"), None)
     if noise is None or noise.interval is None or noise.interval[0] <= 0:
         return {"mechanism": None, "why": "there is no noise that a claim could rest on"}
-    mechanism = _mechanism(seen, noise.interval[0])
+    mechanism = mechanism_seen(seen, noise.interval[0])
     if mechanism is None:
         return {"mechanism": None, "why": f"no bound is known for the sampler that was seen: {seen.words}"}
     return {"mechanism": mechanism.record(), "epsilon": float(mechanism.epsilon(DELTA).upper), "delta": DELTA}
-
-
-def _mechanism(seen: Recognised, noise_multiplier: float) -> Mechanism | None:
-    match seen.name:
-        case "random_allocation" if seen.steps_per_epoch:
-            return RandomAllocation(seen.steps_per_epoch, seen.steps // seen.steps_per_epoch, noise_multiplier)
-        case "fixed_bins" if seen.steps_per_epoch:
-            return FixedBins(seen.steps_per_epoch, seen.steps // seen.steps_per_epoch, noise_multiplier)
-        case "poisson" if seen.rate:
-            return PoissonSampling(seen.rate, seen.steps, noise_multiplier)
-        case "full_batch":
-            return Gaussian(noise_multiplier, seen.steps)
-        case _:
-            return None

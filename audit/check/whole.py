@@ -13,7 +13,7 @@ import numpy as np
 
 from ...attacks.white_box import every_step_ratio, fixed_bins_ratio, poisson_ratio, random_allocation_ratio
 from ...canaries.probe import Probe
-from ..bounds import FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
+from ..bounds import EpsilonDelta, FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
 from ..estimators import clopper_pearson, f_dp_p_value, grid_epsilon
 from .contributions import noise_of
 from .empty_steps import claimed_steps
@@ -23,16 +23,23 @@ from .runs import Run, Runs
 DELTA = 1e-5
 
 
-def find_one_run(runs: Runs, mechanism: Mechanism, contribution: float, confidence: float) -> Finding:
-    """contribution: a in the run main; scaled to this run by the noise, which a moving divisor moves as well."""
+def find_one_run(
+    runs: Runs, claim: Mechanism, seen: Mechanism | None, contribution: float, confidence: float
+) -> Finding:
+    """claim: what is judged; seen: the mechanism whose likelihood ratio is the score, the claim's own where it names
+    one; contribution: a in the run main, scaled to this run by the noise, which a moving divisor moves as well."""
     name = "one_run_audit"
-    scores = one_run_scores(runs, mechanism, contribution)
+    scores = (
+        "the sampler that was seen has no likelihood ratio"
+        if seen is None
+        else one_run_scores(runs, seen, contribution)
+    )
     if isinstance(scores, str):
         return not_tested(name, scores)
     guesses = scores > 0
     m, correct = len(scores), int(np.sum(guesses == runs.members))
-    exact = mechanism.accuracy(1e-4)
-    p = f_dp_p_value(mechanism, correct, m, m)
+    exact = claim.accuracy(1e-4)
+    p = f_dp_p_value(claim, correct, m, m)
     epsilon = grid_epsilon(scores, runs.members.astype(int), DELTA, 0.95)
     low, high = clopper_pearson(correct, m, confidence)
     return Finding(
@@ -46,7 +53,7 @@ def find_one_run(runs: Runs, mechanism: Mechanism, contribution: float, confiden
         expected=float(exact.upper),
         interval=(low, high),
         details={
-            "class": "B",
+            "class": "A" if isinstance(claim, EpsilonDelta) else "B",
             "correct": correct,
             "canaries": m,
             "accuracy_lower": float(exact.lower),
@@ -86,8 +93,7 @@ def one_run_scores(runs: Runs, mechanism: Mechanism, contribution: float) -> np.
 
 def projections(probe: Probe, run: Run, contribution: float) -> np.ndarray:
     """(T, m): each step along each solo row's own feature, one where the row is in it, up to noise."""
-    weights = np.concatenate([np.full(s.stop - s.start, name.endswith("weight")) for name, s in probe.slices.items()])
-    own = probe.directions[probe.solo] * weights
+    own = probe.own[probe.solo]
     return run.seen.gradients @ own.T / (np.sum(own**2, axis=1) * contribution)
 
 

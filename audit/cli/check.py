@@ -23,7 +23,7 @@ from .options import Json, Quiet, print_json, remark, stepper
 from .replacing import replacing_check
 
 app = typer.Typer(add_completion=False)
-RUNS = 7  # main, coins, few, again, silent, neighbour, not finite
+RUNS = 11  # main, coins, few, again, silent, neighbour, not finite, and two each with special models
 
 
 @app.command(
@@ -47,6 +47,10 @@ def check(
     shape: Annotated[str | None, typer.Option(help="Of a row, for example 3,32,32; left out: a vector.")] = None,
     classes: Annotated[int, typer.Option(help="Outputs of the probe model.")] = 2,
     replays: Annotated[bool, typer.Option(help="Run again on neighbours with the same seed.")] = True,
+    supports: Annotated[
+        list[str] | None,
+        typer.Option(help="shared_layers, batch_normalisation: models that the trainer is said to train rightly."),
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Chance of a false alarm over all findings.")] = 0.01,
     seed: Annotated[int, typer.Option(min=0, help="Of the probe, the coins and the trainer's global generators.")] = 0,
     output: Annotated[
@@ -83,9 +87,11 @@ def check(
     from ..check.named import find_trainer
     from ..check.text import lines
 
-    settings = CheckSettings(records, seed, alpha, _shape(shape), classes, replays=replays)
+    settings = CheckSettings(
+        records, seed, alpha, _shape(shape), classes, replays=replays, supports=tuple(supports or ())
+    )
     trainer = find_trainer(train)
-    with stepper(RUNS if replays else RUNS - 3, "runs of the trainer", quiet or json_output) as advance:
+    with stepper(RUNS if replays else RUNS - 7, "runs of the trainer", quiet or json_output) as advance:
         result = run(trainer, claimed, settings, advance)
     if output is not None:
         write_json(output, result.to_json())

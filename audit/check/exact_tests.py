@@ -102,7 +102,7 @@ def monte_carlo(observed: Sequence[float], draw: Callable[[], Sequence[float]], 
     return np.minimum(1.0, 2 * p.min(axis=0)).tolist()
 
 
-PILOT = 200
+PILOT = 100
 
 
 def monte_carlo_of_largest(

@@ -25,6 +25,7 @@ from torch import nn
 from ...attacks.observation import Observation, Train, observe
 from ...canaries.probe import Loss, Probe, make_probe
 from ...foundation import InputError, numpy_stream
+from ...foundation.named_code import reason_of
 from ..bounds import FixedBins, Mechanism, PoissonSampling, RandomAllocation
 
 SPECIAL = ("shared_layers", "batch_normalisation")
@@ -138,10 +139,10 @@ def watched(
         return observe(train, model, probe.dataset(rows, x), len(probe.x), seed)
     except InputError:
         raise
-    except Exception as error:  # whatever the user's trainer meets
+    except (Exception, SystemExit) as error:  # whatever the user's trainer meets
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise InputError(
-            f"the trainer raised {type(error).__name__}: {' '.join(str(error).split())[:300]} "
+            f"the trainer raised {reason_of(error)[:300]} "
             f"({os.path.basename(last.filename)}, line {last.lineno}), on {len(rows)} rows of shape {probe.x.shape[1:]}"
         ) from error
 

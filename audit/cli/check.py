@@ -20,7 +20,7 @@ from .claim_options import (
     claim_from_options,
 )
 from .options import Json, Quiet, print_json, remark, stepper
-from .replacing import replacing_check
+from .replacing import CHECK, replacing
 
 app = typer.Typer(add_completion=False)
 RUNS = 11  # main, coins, few, again, silent, neighbour, not finite, and two each with special models
@@ -54,7 +54,7 @@ def check(
     alpha: Annotated[float, typer.Option(help="Chance of a false alarm over all findings.")] = 0.01,
     seed: Annotated[int, typer.Option(min=0, help="Of the probe, the coins and the trainer's global generators.")] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=replacing_check, help="check.json, for coalmine report.")
+        Path | None, typer.Option("--output", "-o", callback=replacing(CHECK), help="check.json, for coalmine report.")
     ] = None,
     fail_on_violation: Annotated[
         bool, typer.Option("--fail-on-violation", help="Exit with 1 where the claim is violated: for CI.")

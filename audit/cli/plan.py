@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress, writable_file
+from .options import Json, Quiet, print_json, print_table, progress
+from .replacing import FIGURE, replacing
 from .sweep import check_plot, numbers, plot, swept
 
 app = typer.Typer()
@@ -31,7 +32,7 @@ def plan(
     ] = 1.0,
     adjacency: Annotated[str, typer.Option(help="add_remove (sensitivity C) or replace_one (2C).")] = "add_remove",
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+        Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -141,7 +142,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
             f"{r['accountant']['epsilon']['upper']:.4g}",
             "yes" if r["feasible"] else "no",
         )
-    console.print(table)
+    print_table(table)
     if name is None:
         (r,) = results
         conditions = Table(title="Conditions of the closed form")
@@ -152,7 +153,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
             conditions.add_row(
                 c["name"], f"{c['left']:.6g}", c["relation"], right, "yes" if c["holds"] else "no", c["remedy"] or ""
             )
-        console.print(conditions)
+        print_table(conditions)
         console.print(
             f"Noise on the sum: standard deviation {r['noise_standard_deviation']:.6g} "
             f"= noise multiplier x sensitivity {r['sensitivity']:g} ({r['adjacency']}), delta {r['delta']:.3g}."

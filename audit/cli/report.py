@@ -9,7 +9,7 @@ import typer
 
 from ...foundation import InputError, read_json
 from .options import Json, Quiet, print_json, remark
-from .replacing import replacing_page
+from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +25,10 @@ def report(
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
     ] = Path("runs/report.html"),
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="A folder for the figures as svg, pdf and png.")
+        Path | None,
+        typer.Option(
+            "--figures", callback=replacing(FIGURES_FOLDER), help="A folder for the figures as svg, pdf and png."
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -33,14 +36,15 @@ def report(
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
     if _page_of_a_check(audits, output, figures, json, quiet):
         return
-    from ...reports.audit_file import read_audits
     from ...reports.page import write_report
+    from ...reports.read import read_audits
     from ...reports.rounding import p_value
     from ...reports.summary import p_value_class
     from ...reports.words import verdict
+    from ..verdict.result import AuditResult
 
     read = read_audits(audits)
-    files = write_report(audits, output, figures)
+    files = write_report(read, output, figures)
     if json:
         print_json(
             {
@@ -50,11 +54,11 @@ def report(
             }
         )
         return
-    for audit in read:
+    for path, audit in zip(audits, read, strict=True):
         p = "" if audit.p_value is None else f", p = {p_value(audit.p_value)} (class {p_value_class(audit)})"
         remark(f"{audit.label}: {verdict(audit).replace('_', ' ')}{p}", quiet)
-        if not audit.labelled:
-            remark(f"  {audit.source} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
+        if not AuditResult.load(path).label:
+            remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))
 
 

@@ -11,7 +11,8 @@ The divisor is a public constant. With clipping_norm None the sum of plain gradi
 clipped one, which is ordinary SGD. All randomness of model k comes from its seed: streams "allocation/<epoch>",
 "noise/<epoch>", "augmentation/<epoch>", "dropout/<epoch>/<step>".
 
-Memory: K * microbatch * P * 4 bytes for per-example gradients (P parameters), kept near GRADIENT_BYTES.
+Memory: K * microbatch * P * 4 bytes for per-example gradients (P parameters), kept near GRADIENT_BYTES for small models
+and below MOST_GRADIENT_BYTES for large ones; what no machine of this size can hold is refused before the first step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from ...foundation import InputError, torch_stream
-from .gradients import Batch, augmentation_moves, classification_loss, gradient_sum, padded_batches
+from .gradients import Batch, augmentation_moves, check_memory, classification_loss, gradient_sum, padded_batches
 from .settings import TrainingSettings
 from .stack import BuildModel, Stack, batch_normalisation, initial_stack
 
@@ -69,6 +70,7 @@ def train_epochs(
     gradients that are not finite.
     """
     _check(stack, x, y, membership, settings)
+    check_memory(stack, settings)
     augmented = settings.augmentation == "flip_shift"
     step = stack.epochs_done * settings.steps_per_epoch
     for epoch in range(stack.epochs_done, settings.epochs):

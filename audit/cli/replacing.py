@@ -121,6 +121,7 @@ def _scores(path: Path) -> bool:
 
 
 AUDIT = Kind("audit.json", _json_with("verdict", "estimates"))
+CHECK = Kind("check.json", _json_with("verdict", "findings"))
 CLAIM = Kind("claim.json", _json_with("mechanism", only=("schema_version", "adjacency", "membership")))
 HAND_WRITTEN_RUN = Kind("run.json of `coalmine claim`", _json_with("mechanism", "written_by_hand"))
 COINS = Kind("coins.json", _json_with("member", "nonce"), kept="a run may depend on these coins")
@@ -159,7 +160,7 @@ FIGURES_FOLDER = Kind(
     "folder of figures of coalmine",
     _figure,
     folder=tuple(
-        f"{name}*.{ending}" for name in ("headline", "roc", "trade-off", "scores") for ending in ("svg", "pdf", "png")
+        f"{name}*.{ending}" for name in ("headline", "roc", "trade-off", "scores", "check") for ending in ("svg", "pdf", "png")
     ),
 )
 

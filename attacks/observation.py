@@ -220,7 +220,7 @@ def _final_weights(returned: Any, model: nn.Module, shapes: Mapping[str, tuple[i
 
 def _plain(tensor: Any) -> Tensor:
     """The ordinary tensor below the wrappers of torch.func, axes of vmap in front. Only inside a cleared stack."""
-    functorch = torch._C._functorch
+    functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
     while functorch.is_functorch_wrapped_tensor(tensor):
         axis = functorch.maybe_get_bdim(tensor) if functorch.is_batchedtensor(tensor) else 0
         tensor = functorch.get_unwrapped(tensor)

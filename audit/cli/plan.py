@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -54,7 +54,7 @@ def plan(
     With --measure, small DP-SGD runs on public data choose sample size, epochs, clipping norm and learning rate.
     Example: coalmine plan --measure --data digits --model mlp --epsilon 2
     """
-    options = dict(locals()) | {"plot": plot_file}
+    options: dict[str, Any] = dict(locals()) | {"plot": plot_file}
     given.refuse_strays(measure, options)
     texts = ("epochs", "epsilon", "sample_size", "noise_multiplier", "steps_per_epoch", "learning_rate")
     lists = {k: numbers("--" + k.replace("_", "-"), options[k]) for k in texts if options[k] is not None}
@@ -108,8 +108,8 @@ def _question(options: dict[str, Any], point: dict[str, float]) -> Any:
     (norm, *more) = numbers("--clipping-norm", options["clipping_norm"])
     if more:
         raise InputError("--clipping-norm is a list with --measure only: give one value")
-    told = {key: options[key] for key in ("records", "delta", "theta", "adjacency")}
-    return Question(**told, clipping_norm=norm, **point)
+    told: dict[str, Any] = {key: options[key] for key in ("records", "delta", "theta", "adjacency")}
+    return Question(**told, clipping_norm=norm, **cast(dict[str, Any], point))
 
 
 def _measure(options: dict[str, Any], lists: dict[str, list[float]]) -> None:

@@ -17,7 +17,9 @@ app = typer.Typer(add_completion=False)
     epilog="Example: coalmine report runs/private/audit.json runs/noise-forgotten/audit.json --output runs/report.html"
 )
 def report(
-    audits: Annotated[list[Path], typer.Argument(help="One audit.json, or several to compare on one page.")],
+    audits: Annotated[
+        list[Path], typer.Argument(help="One audit.json, or several to compare on one page; or one plan.json.")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
     ] = Path("runs/report.html"),
@@ -30,10 +32,16 @@ def report(
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
     from ...reports.audit_file import read_audits
     from ...reports.page import write_report
+    from ...reports.plan_page import is_plan_file, write_plan_report
     from ...reports.rounding import p_value
     from ...reports.summary import p_value_class
     from ...reports.words import verdict
 
+    if len(audits) == 1 and is_plan_file(audits[0]):
+        files = write_plan_report(audits[0], output, figures)
+        told = {"report": str(files[0]), "figures": [str(file) for file in files[1:]]}
+        print_json(told) if json else typer.echo(str(files[0]))
+        return
     read = read_audits(audits)
     files = write_report(audits, output, figures)
     if json:

@@ -51,16 +51,15 @@ class Trial:
 
 def halve(settings: Sequence[Setting], measure: Measure, schedule: Schedule) -> tuple[Trial, ...]:
     """Every setting's furthest trial, best first: by turns, then by score, then by place in `settings`."""
+    resources: Any = {"min_resources": 1, "max_resources": _last(schedule, len(settings)), "error_score": "raise"}
     search = HalvingGridSearchCV(
         _Runs(measure),
         [{name: [value] for name, value in setting.to_json().items()} for setting in settings],
         factor=schedule.factor,
         resource="turns",
-        min_resources=1,
-        max_resources=_last(schedule, len(settings)),
         cv=[([0], [1])],  # type: ignore[arg-type]  # the measure has its own rows
         refit=False,
-        error_score="raise",
+        **resources,
     )
     search.fit(np.zeros((2, 1)), np.zeros(2))
     results = search.cv_results_

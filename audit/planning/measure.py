@@ -87,16 +87,12 @@ def measure_plan(
     settings = request.settings
     rounds = request.schedule.rounds(len(settings))
     of = rounds[-1][1]
-    mean_steps = float(np.mean([s.steps for s in settings]))
-    searched = [n * (t - before) / of for (n, t), (_, before) in zip(rounds, [(0, 0), *rounds], strict=False)]
-    whole = request.search_seeds * mean_steps * sum(searched)
-    fresh_share = request.fresh_seeds * mean_steps * 3 + request.search_seeds * mean_steps * 4
-    done = 0
+    planned, done = _planned_steps(request, rounds), 0
 
     def advance(steps: int) -> None:
         nonlocal done
         done += steps
-        on_steps(done, max(done, round(whole + fresh_share)))
+        on_steps(done, max(done, planned))
 
     def build(model_seed: int) -> Any:
         return build_model(request.model, data.input_shape, len(data.classes), model_seed)
@@ -140,6 +136,25 @@ def measure_plan(
     )  # fmt: skip
     _forget_seed(request, folder)
     return plan
+
+
+def _planned_steps(request: MeasureRequest, rounds: tuple[tuple[int, int], ...]) -> int:
+    """At most so many optimiser steps times models: as if the longest settings went on in every round."""
+    lengths = sorted((s.steps for s in request.settings), reverse=True)
+    of, before, search = rounds[-1][1], 0, 0.0
+    for count, turns in rounds:
+        search += sum(lengths[:count]) * (turns - before) / of
+        before = turns
+    longest = max(request.settings, key=lambda s: s.epochs)
+    closed = longest.steps
+    if "epsilon" in request.target:
+        try:
+            closed = longest.epochs * closed_form_run(len(request.data.y), longest, request.target)[0]
+        except Infeasible:
+            closed = 0
+    rates = len({s.learning_rate for s in request.settings if s.clipping_norm == longest.clipping_norm})
+    fresh = request.fresh_seeds * (2 * lengths[0] + closed)
+    return round(request.search_seeds * (search + rates * closed) + fresh)
 
 
 def validation_rows(data: Data) -> Rows:

@@ -156,8 +156,9 @@ class Effort:
         pairs = [one for one in rounds if _is_pair(one)] if isinstance(rounds, list) else []
         if not isinstance(rounds, list) or not pairs or len(pairs) < len(rounds):
             raise fields.error("rounds", "a list of pairs of whole numbers", rounds)
-        steps = [fields.whole(name) for name in names]
-        return cls(*steps, tuple((a, b) for a, b in pairs), fields.whole("search_seeds"), fields.whole("fresh_seeds"))
+        search, fresh, full = (fields.whole(name) for name in names)
+        through = tuple((a, b) for a, b in pairs)
+        return cls(search, fresh, full, through, fields.whole("search_seeds"), fields.whole("fresh_seeds"))
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,7 @@ def best_of_grid(source: str, found: UtilityPlan, folder: Path) -> dict[str, obj
         jobs.append(Job(s, noise, "random_allocation", seeds))
     scores = [float(np.mean(runs.accuracies(job, validation, job.setting.epochs))) for job in jobs]
     best = jobs[int(np.argmax(scores))]
-    values = runs.accuracies(
-        Job(best.setting, best.noise_multiplier, best.sampler, fresh), test, best.setting.epochs
-    )
+    values = runs.accuracies(Job(best.setting, best.noise_multiplier, best.sampler, fresh), test, best.setting.epochs)
     chosen = found.chosen.accuracy
     assert chosen is not None
     lost = [a - b for a, b in zip(values, chosen.values, strict=True)]

@@ -95,9 +95,11 @@ def _calculate(options: dict[str, Any], lists: dict[str, list[float]]) -> None:
         show_infeasible(results[0])
     else:
         show(results, name)
-    if options["output"] is not None and isinstance(results[0], Answer):
-        write_json(options["output"], claim_of(results[0], options["mechanism"]))
-        remark(f"written: {options['output']}", options["quiet"])
+    if options["output"] is not None:
+        if isinstance(results[0], Answer):
+            write_json(options["output"], claim_of(results[0], options["mechanism"]))
+        said = f"written: {options['output']}" if isinstance(results[0], Answer) else "no claim was written: infeasible"
+        remark(said, options["quiet"])
     if options["fail_if_infeasible"] and not all(isinstance(one, Answer) for one in results):
         raise typer.Exit(2)
 

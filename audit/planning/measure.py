@@ -87,7 +87,8 @@ def measure_plan(
     settings = request.settings
     rounds = request.schedule.rounds(len(settings))
     of = rounds[-1][1]
-    planned, done = _planned_steps(request, rounds), 0
+    table = NoiseTable(folder / "noise.json", request.target)
+    planned, done = _planned_steps(request, rounds, table), 0
 
     def advance(steps: int) -> None:
         nonlocal done
@@ -100,7 +101,6 @@ def measure_plan(
     clock = Clock(folder / "cpu_time.json", 60 * request.cpu_minutes)
     identity = f"{data.fingerprint} {request.model} {__version__}"
     runs = StackedRuns(folder / "pieces", identity, build, clock, device, advance)
-    table = NoiseTable(folder / "noise.json", request.target)
     seeds = split_seeds(numpy_stream(seed, "plan/search"), request.search_seeds)
     validation, test = validation_rows(data), Rows("test", data.x, data.y, data.x_test, data.y_test)
 
@@ -138,23 +138,25 @@ def measure_plan(
     return plan
 
 
-def _planned_steps(request: MeasureRequest, rounds: tuple[tuple[int, int], ...]) -> int:
+def _planned_steps(request: MeasureRequest, rounds: tuple[tuple[int, int], ...], table: NoiseTable) -> int:
     """At most so many optimiser steps times models: as if the longest settings went on in every round."""
-    lengths = sorted((s.steps for s in request.settings), reverse=True)
-    of, before, search = rounds[-1][1], 0, 0.0
-    for count, turns in rounds:
-        search += sum(lengths[:count]) * (turns - before) / of
-        before = turns
-    longest = max(request.settings, key=lambda s: s.epochs)
-    closed = longest.steps
-    if "epsilon" in request.target:
-        try:
-            closed = longest.epochs * closed_form_run(len(request.data.y), longest, request.target)[0]
-        except Infeasible:
-            closed = 0
-    rates = len({s.learning_rate for s in request.settings if s.clipping_norm == longest.clipping_norm})
-    fresh = request.fresh_seeds * (2 * lengths[0] + closed)
-    return round(request.search_seeds * (search + rates * closed) + fresh)
+
+    def search(settings: Sequence[Setting], rounds: tuple[tuple[int, int], ...]) -> float:
+        lengths = sorted((s.steps for s in settings), reverse=True)
+        turns = [0, *(turns for _, turns in rounds)]
+        return sum(
+            sum(lengths[:count]) * (after - before) / turns[-1]
+            for (count, after), before in zip(rounds, turns, strict=False)
+        )
+
+    longest = max(request.settings, key=lambda s: s.steps)
+    try:
+        closed = closed_form_settings(request, longest, table)[2]
+    except Infeasible:
+        closed = ()
+    again = search(closed, request.schedule.rounds(len(closed))) if closed else 0.0
+    fresh = request.fresh_seeds * (2 * longest.steps + max((s.steps for s in closed), default=0))
+    return round(request.search_seeds * (search(request.settings, rounds) + again) + fresh)
 
 
 def validation_rows(data: Data) -> Rows:
@@ -195,17 +197,45 @@ def _arms(
         arms.append(Arm(name, ran, setting, accuracy, MeanAccuracy.of(lost)))
 
     add("poisson", s, table.poisson(1 / s.steps_per_epoch, s.steps)["noise_multiplier"], "poisson")
-    if "epsilon" not in request.target:  # the closed form of random allocation's accuracy, at the same shape
-        noise = table.random_allocation(s.steps_per_epoch, s.epochs)["closed_form_noise_multiplier"]
-        add("closed_form", _best_rate(request, s, noise, "random_allocation", runs, search), noise, "random_allocation")
-        return arms
     try:
-        steps, noise = closed_form_run(len(request.data.y), s, request.target)
+        sampler, noise, candidates = closed_form_settings(request, s, table)
     except Infeasible as error:
         return [*arms, Arm("closed_form", reason=str(error))]
-    setting = replace(s, steps_per_epoch=steps)
-    add("closed_form", _best_rate(request, setting, noise, "poisson", runs, search), noise, "poisson")
+    rows, searched = search
+    of = request.schedule.rounds(len(candidates))[-1][1]
+
+    def score(setting: Setting, turns: int) -> float:
+        job = Job(setting, noise, sampler, searched)
+        return float(np.mean(runs.accuracies(job, rows, setting.epochs_at(turns, of))))
+
+    add("closed_form", halve(candidates, score, request.schedule)[0].setting, noise, sampler)
     return arms
+
+
+def closed_form_settings(
+    request: MeasureRequest, winner: Setting, table: NoiseTable
+) -> tuple[str, float, tuple[Setting, ...]]:
+    """(sampler, noise, settings): what a closed form leaves to choose from, at the winner's clipping norm.
+
+    With its own noise another length and another learning rate suit it, so it may choose among those of the grid. For
+    an attack accuracy it is the closed form of random allocation, whose noise belongs to the winner's shape; for
+    (epsilon, delta) that of Proactive DP, whose noise is the same for every length. Errors: Infeasible.
+    """
+    rates = sorted({s.learning_rate for s in request.settings if s.clipping_norm == winner.clipping_norm})
+    if "epsilon" not in request.target:
+        noise = table.random_allocation(winner.steps_per_epoch, winner.epochs)["closed_form_noise_multiplier"]
+        return "random_allocation", noise, tuple(replace(winner, learning_rate=rate) for rate in rates)
+    shapes, noise, reason = [], 0.0, None
+    for epochs in sorted({s.epochs for s in request.settings}):
+        try:
+            shape = replace(winner, epochs=epochs)
+            steps, noise = closed_form_run(len(request.data.y), shape, request.target)
+            shapes.append(replace(shape, steps_per_epoch=steps))
+        except Infeasible as error:
+            reason = error
+    if not shapes:
+        raise reason or Infeasible("no length of the grid is feasible")
+    return "poisson", noise, tuple(replace(shape, learning_rate=rate) for shape in shapes for rate in rates)
 
 
 def closed_form_run(records: int, setting: Setting, target: dict[str, float]) -> tuple[int, float]:
@@ -213,22 +243,6 @@ def closed_form_run(records: int, setting: Setting, target: dict[str, float]) ->
     theorem allows so large a sample, otherwise the fewest that it does. Errors: Infeasible."""
     least = answer(Question(records, setting.epochs, epsilon=target["epsilon"], delta=target["delta"]), certify=False)
     return max(setting.steps_per_epoch, least.steps_per_epoch), least.plan.noise_multiplier
-
-
-def _best_rate(
-    request: MeasureRequest,
-    setting: Setting,
-    noise: float,
-    sampler: str,
-    runs: StackedRuns,
-    search: tuple[Rows, tuple[int, ...]],
-) -> Setting:
-    """Another noise, another learning rate: the best of those in the grid at this clipping norm, by validation."""
-    rows, seeds = search
-    rates = sorted({s.learning_rate for s in request.settings if s.clipping_norm == setting.clipping_norm})
-    tried = [replace(setting, learning_rate=rate) for rate in rates]
-    scores = [float(np.mean(runs.accuracies(Job(t, noise, sampler, seeds), rows, t.epochs))) for t in tried]
-    return tried[int(np.argmax(scores))]
 
 
 def _price(request: MeasureRequest, table: NoiseTable, trainings: int) -> Any:

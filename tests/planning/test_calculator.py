@@ -1,4 +1,4 @@
-"""The calculator in whole numbers: what is printed keeps the promise, and an answer that does not exist says where one is."""
+"""The calculator in whole numbers: what is printed keeps the promise, and no answer says where one would be."""
 
 import math
 

@@ -96,6 +96,7 @@ def render_plan(plan: UtilityPlan, command: str) -> str:
         "at_most": rounding.at_most,
         "accuracy": plan_words.accuracy_words,
         "points": plan_words.points_words,
+        "sentence": lambda text: text[:1].upper() + text[1:],
     }
     return environment.get_template("plan.html").render(
         plan=plan,

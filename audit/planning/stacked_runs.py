@@ -161,6 +161,8 @@ class StackedRuns:
             "seeds": [str(seed) for seed in job.seeds],
             "rows": rows.name,
         }
+        if str(self.device) != "cpu":  # another processor rounds differently
+            told["device"] = str(self.device)
         return sha256_of_bytes(json.dumps(told, sort_keys=True).encode("utf-8"))[:32]
 
     @staticmethod

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import writable_file, writable_folder
-from .replacing import replacing_claim
+from .replacing import FIGURE, PLAN_FOLDER, replacing, replacing_claim
 
 Records = Annotated[int | None, typer.Option(help="Size of the data set; with --measure that of --data.")]
 Epochs = Annotated[str | None, typer.Option(help="Passes over the data. May be swept; with --measure a list.")]
@@ -36,7 +35,7 @@ FailIfInfeasible = Annotated[
     bool, typer.Option("--fail-if-infeasible", help="Exit code 2 where the theorem promises nothing.")
 ]
 PlotFile = Annotated[
-    Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+    Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
 ]
 Measure = Annotated[bool, typer.Option("--measure", help="Train, and choose the setting of the best accuracy.")]
 Data = Annotated[str | None, typer.Option(help="With --measure: digits, table.csv, cifar10:ROOT … as in train.")]
@@ -50,7 +49,9 @@ Public = Annotated[bool, typer.Option("--public", help="The rows of --data are p
 SpendsBudget = Annotated[bool, typer.Option("--spends-budget", help="Measure on private rows, and say what it costs.")]
 Folder = Annotated[
     Path,
-    typer.Option(callback=writable_folder, help="plan.json, claim.json and the pieces; the same command resumes."),
+    typer.Option(
+        callback=replacing(PLAN_FOLDER), help="plan.json, claim.json and the pieces; the same command resumes."
+    ),
 ]
 CpuMinutes = Annotated[float, typer.Option(help="Cap of CPU time, interrupted runs included.")]
 SearchSeeds = Annotated[int, typer.Option(help="Runs of each setting in the search.")]

@@ -168,5 +168,7 @@ def draw_sweep(path: Path, name: str, values: Sequence[float], results: Sequence
     for axes in (top, bottom):
         axes.grid(alpha=0.3)
     content = BytesIO()
-    figure.savefig(content, format=path.suffix[1:].lower(), dpi=160)
+    ending = path.suffix[1:].lower()
+    signed = {"Software": "coalmine"} if ending == "png" else {"Creator": "coalmine"}
+    figure.savefig(content, format=ending, dpi=160, metadata=signed)
     write_bytes(path, content.getvalue())

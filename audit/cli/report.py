@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .options import Json, Quiet, print_json, remark
-from .replacing import replacing_page
+from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
 app = typer.Typer(add_completion=False)
 
@@ -24,18 +24,22 @@ def report(
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
     ] = Path("runs/report.html"),
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="A folder for the figures as svg, pdf and png.")
+        Path | None,
+        typer.Option(
+            "--figures", callback=replacing(FIGURES_FOLDER), help="A folder for the figures as svg, pdf and png."
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
-    from ...reports.audit_file import read_audits
     from ...reports.page import write_report
     from ...reports.plan_page import is_plan_file, write_plan_report
+    from ...reports.read import read_audits
     from ...reports.rounding import p_value
     from ...reports.summary import p_value_class
     from ...reports.words import verdict
+    from ..verdict.result import AuditResult
 
     if len(audits) == 1 and is_plan_file(audits[0]):
         files = write_plan_report(audits[0], output, figures)
@@ -43,7 +47,7 @@ def report(
         print_json(told) if json else typer.echo(str(files[0]))
         return
     read = read_audits(audits)
-    files = write_report(audits, output, figures)
+    files = write_report(read, output, figures)
     if json:
         print_json(
             {
@@ -53,9 +57,9 @@ def report(
             }
         )
         return
-    for audit in read:
+    for path, audit in zip(audits, read, strict=True):
         p = "" if audit.p_value is None else f", p = {p_value(audit.p_value)} (class {p_value_class(audit)})"
         remark(f"{audit.label}: {verdict(audit).replace('_', ' ')}{p}", quiet)
-        if not audit.labelled:
-            remark(f"  {audit.source} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
+        if not AuditResult.load(path).label:
+            remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+from .replacing import RUN_FOLDER, replacing
 from .training_claim import training_options
 
 app = typer.Typer(add_completion=False)
@@ -23,7 +24,7 @@ def train(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+            "--output", "-o", callback=replacing(RUN_FOLDER), help="Folder of the run; the same command resumes it."
         ),
     ],
     learning_rate: Annotated[float, typer.Option(help="Step size of SGD.")],
@@ -94,6 +95,8 @@ def train(
         augmentation=augmentation,
         **told,
     )
+    if drawn is not None and drawn.remark():
+        remark(f"warning: {drawn.remark()} run.json names no commitment.", quiet)
     differences = recipe_differences(canary_set, settings, model) if canary_set is not None else []
     if differences:
         remark(f"warning: the canaries were crafted through another recipe ({'; '.join(differences)})", quiet)
@@ -121,11 +124,11 @@ def train(
             on_epoch=done,
         )
     if json_output:
-        print_json(record)
+        print_json(record.to_json())
         return
-    shown = {name: record[f"{name}_accuracy"] for name in ("train", "test")}
+    shown = {"train": record.train_accuracy, "test": record.test_accuracy}
     if not trained:
         typer.echo(f"{output} holds this run already, finished: nothing was trained")
         return
-    typer.echo(f"trained {record['epochs_done']} epochs of {source.name} with {settings.sampler}; files in {output}")
+    typer.echo(f"trained {record.epochs_done} epochs of {source.name} with {settings.sampler}; files in {output}")
     typer.echo("accuracy: " + ", ".join(f"{name} {v:.3f}" for name, v in shown.items() if v is not None))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ... import __version__
-from ...foundation import InputError, fresh_seed, numpy_stream, read_json, write_json
+from ...foundation import InputError, fresh_seed, in_use, json_bytes, numpy_stream, read_json, write_bytes
 from ..bounds.proactive import Infeasible
 from ..training.data import Data
 from ..training.models import build_model
@@ -82,6 +82,12 @@ def measure_plan(
 
     on_steps hears (done, planned) in optimiser steps times models. Errors: InputError, BudgetSpent.
     """
+    with in_use(folder, "--folder"):
+        return _measured(request, folder, device, on_steps)
+
+
+def _measured(request: MeasureRequest, folder: Path, device: Any, on_steps: Callable[[int, int], None]) -> UtilityPlan:
+    """`measure_plan` in a folder that nobody else writes to."""
     data = request.data
     seed = _seed(request, folder)
     settings = request.settings
@@ -267,15 +273,18 @@ def _seed(request: MeasureRequest, folder: Path) -> int:
         if isinstance(content.get("seed"), int):
             return content["seed"]
     seed = fresh_seed() if request.seed is None else request.seed
-    write_json(path, {"identity": request.identity(), "seed": seed})
-    path.chmod(0o600)
+    _write_request(request, path, seed)
     return seed
 
 
+def _write_request(request: MeasureRequest, path: Path, seed: int | None) -> None:
+    write_bytes(path, json_bytes({"identity": request.identity(), "seed": seed}), secret=True)
+
+
 def _forget_seed(request: MeasureRequest, folder: Path) -> None:
-    """A drawn seed gives the noise away: gone at the end, with the pieces whose names and states came from it."""
+    """A drawn seed gives the noise away: gone at the end."""
     if request.seed is None:
-        (folder / "request.json").unlink(missing_ok=True)
+        _write_request(request, folder / "request.json", None)
 
 
 def choices(settings: Sequence[Setting], name: str) -> list[float]:

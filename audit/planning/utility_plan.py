@@ -21,13 +21,6 @@ CONFIDENCE = 0.95
 REMEDY = "write it with coalmine plan --measure"
 
 
-class PlanFields(Fields):
-    """Checked access to a plan's fields."""
-
-    def error(self, name: str, needed: str, value: Any, remedy: str = "") -> InputError:
-        return super().error(name, needed, value, remedy or REMEDY)
-
-
 @dataclass(frozen=True)
 class MeanAccuracy:
     """Mean over independent seeds with its t interval: for these rows, over the randomness of training alone.
@@ -186,8 +179,8 @@ class Source:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Source:
-        public = fields.content.get("public")
-        if not isinstance(public, bool):
+        public = fields.boolean("public")
+        if public is None:
             raise fields.error("public", "true or false", public)
         sizes = [fields.whole(name) for name in ("records", "validation_records", "test_records")]
         return cls(
@@ -252,12 +245,12 @@ class UtilityPlan:
         """Errors: InputError naming the field."""
         if not is_plan(content):
             raise InputError(f"{source} is no plan: its kind must be 'plan' and its schema_version 1; {REMEDY}")
-        fields = PlanFields(content, source)
+        fields = Fields(content, source, remedy=REMEDY)
         told = fields.mapping("target")
         names = {"epsilon", "delta"} if "epsilon" in told else {"accuracy"}
         target = {name: _number(_inner(fields, "target"), name, 0) for name in sorted(names, reverse=True)}
-        points = tuple(Point.from_fields(_plan(one)) for one in fields.list_of_fields("points"))
-        arms = tuple(Arm.from_fields(_plan(one)) for one in fields.list_of_fields("same_budget"))
+        points = tuple(Point.from_fields(one) for one in fields.list_of_fields("points"))
+        arms = tuple(Arm.from_fields(one) for one in fields.list_of_fields("same_budget"))
         if not points or not arms or arms[0].accuracy is None:
             raise fields.error("points and same_budget", "lists that begin with the chosen setting", None)
         seed = None if content.get("seed") is None else fields.whole("seed")
@@ -277,14 +270,10 @@ def is_plan(content: Any) -> bool:
     return isinstance(content, Mapping) and content.get("kind") == "plan" and content.get("schema_version") == 1
 
 
-def _plan(fields: Fields) -> PlanFields:
-    return PlanFields(fields.content, fields.source, fields.path)
-
-
-def _inner(fields: Fields, name: str) -> PlanFields:
+def _inner(fields: Fields, name: str) -> Fields:
     found = fields.fields(name)
     assert found is not None
-    return _plan(found)
+    return found
 
 
 def _number(fields: Fields, name: str, least: float = -math.inf, most: float = math.inf) -> float:

@@ -43,7 +43,7 @@ FIGURES: tuple[tuple[str, str, Callable[[CheckResult], Figure | None], str], ...
         "accuracy",
         "One-run accuracy on the exact curve",
         draw_accuracy,
-        "The best attack's expected accuracy under the claim at each noise multiplier; above is what the claim forbids. "
+        "The best attack's expected accuracy under the claim at each noise multiplier; above it the claim forbids. "
         "The interval takes the canaries' errors as independent (class C); the verdict rests on the p-value (class B).",
     ),
 )

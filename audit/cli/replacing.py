@@ -108,7 +108,8 @@ def _figure(path: Path) -> bool:
 
 def _page(path: Path) -> bool:
     content = path.read_bytes()
-    return content.lstrip()[:14].lower() == b"<!doctype html" and b"<title>Privacy audit" in content
+    ours = b"<title>Privacy audit" in content or b"<title>Training plan" in content
+    return content.lstrip()[:14].lower() == b"<!doctype html" and ours
 
 
 _score_record = _json_with("score", "schema_version")
@@ -150,6 +151,12 @@ REPEAT_FOLDER = Kind(
     folder=("audit.json", "shard-*.npz"),
     record="repeat.json",
 )
+PLAN_FOLDER = Kind(
+    "folder of `coalmine plan`",
+    _json_with("identity", "seed"),
+    folder=("plan.json", "claim.json", "noise.json", "cpu_time.json", "pieces"),
+    record="request.json",
+)
 DEMO_FOLDER = Kind(
     "folder of `coalmine demo`",
     _canaries,  # the first file that it writes; what it holds is compared byte by byte
@@ -161,7 +168,7 @@ FIGURES_FOLDER = Kind(
     _figure,
     folder=tuple(
         f"{name}*.{ending}"
-        for name in ("headline", "roc", "trade-off", "scores", "check")
+        for name in ("headline", "roc", "trade-off", "scores", "check", "utility-graph", "same-budget")
         for ending in ("svg", "pdf", "png")
     ),
 )

@@ -85,7 +85,8 @@ def padded_batches(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Per step: index (K, B) and mask (K, B), padded with row 0 to the largest batch of the K models."""
     records = membership.shape[1]
-    drawn = [epoch_batches(settings.sampler, records, settings.steps_per_epoch, seed, epoch) for seed in seeds]
+    told = settings.sampler, records, settings.steps_per_epoch
+    drawn = [epoch_batches(*told, seed, epoch, settings.sampling_rate) for seed in seeds]
     for step in range(settings.steps_per_epoch):
         rows = [batches[step][members[batches[step]]] for batches, members in zip(drawn, membership, strict=True)]
         lengths = np.array([len(r) for r in rows])

@@ -19,6 +19,7 @@ from ..foundation import InputError
 from .bounds import Composition, FixedBins, Gaussian, Mechanism, PoissonSampling
 from .bounds.chain import power_bound
 from .bounds.composed import ComposedMechanism
+from .bounds.privacy_lines import where_below
 from .bounds.refine import COARSEST, profile_of
 from .bounds.side import Side
 
@@ -110,7 +111,8 @@ def privacy_loss_distribution(
 
 def _pessimistic(pmfs: Any, side: Side, interval: float) -> Any:
     reach = min(LARGEST_LOSS, side.step * max(abs(side.upper.measure.start), abs(side.upper.measure.end)))
-    half = reach * np.linspace(0, 1, LINES) ** 1.5
+    near = min(reach, where_below(side.delta_upper, 1e-10))
+    half = np.concatenate((near * np.linspace(0, 1, LINES) ** 1.5, np.geomspace(near, 1.01 * reach, LINES // 4)))
     bound = power_bound(side.delta_upper, np.unique(np.concatenate((-half, half))))
     last = math.ceil(reach / interval)
     grid = np.arange(-last, last + 1)

@@ -30,6 +30,7 @@ from .mechanism import RELATIVE_WIDTH, Mechanism
 from .mixture import GaussianMixture
 from .parameters import check_delta, check_direction, check_epsilon, check_rates, whole_number
 from .poisson import PoissonSampling
+from .privacy_lines import where_below
 from .profile import Profile, bisect_epsilon
 from .random_allocation import RandomAllocation
 from .ratio_law import RatioLaw
@@ -261,7 +262,9 @@ def _single(base: ComposedMechanism, side: str) -> PowerBound:
         return gaussian
     law = getattr(profile, side)
     reach = max(abs(law.upper.measure.start), abs(law.upper.measure.end)) * law.step
-    return power_bound(law.delta_upper, _grid(min(reach, 300.0))).meet(gaussian)
+    near = where_below(law.delta_upper, 1e-10)  # most lines where the law is, a few as far as it reaches
+    far = np.geomspace(near, max(min(reach, 300.0), 1.01 * near), LINES // 4)
+    return power_bound(law.delta_upper, np.unique(np.concatenate((-far, _grid(near), far)))).meet(gaussian)
 
 
 def _gaussian_bound(gaussian: Gaussian, distance: int) -> PowerBound:

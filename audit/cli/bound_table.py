@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .options import print_table
 from .sweep import down, up
 
 
@@ -31,7 +32,7 @@ def _show_sweep(console: Any, results: list[dict[str, Any]], names: list[str]) -
         cells = [down(accuracy["lower"], 7), up(accuracy["upper"], 7), up(r["epsilon"]["upper"], 5)]
         closed = [] if len(columns) == 3 else [up(accuracy["closed_form"], 6)]
         table.add_row(*(f"{r['mechanism'][name]:g}" for name in names), *closed, *cells)
-    console.print(table)
+    print_table(table)
     _remarks(console, results)
 
 
@@ -53,7 +54,7 @@ def _show_one(console: Any, r: dict[str, Any]) -> None:
         table.add_row(
             f"TPR at FPR {rate['false_positive_rate']:g}", formula, down(rate["lower"], 6), up(rate["upper"], 6)
         )
-    console.print(table)
+    print_table(table)
     _remarks(console, [r])
     if r.get("neighbours"):
         _show_neighbours(console, r["neighbours"], narrow)
@@ -88,7 +89,7 @@ def _show_neighbours(console: Any, found: list[dict[str, Any]], narrow: bool) ->
             down(epsilon["lower"], 5),
             up(epsilon["upper"], 5),
         )
-    console.print(table)
+    print_table(table)
     for words in dict.fromkeys(r["certainty"] for r in found):
         console.print(f"{words[0].upper()}{words[1:]}.", style="dim")
 

@@ -225,3 +225,19 @@ def test_a_certificate_is_written_and_proved(capsys, tmp_path):
         capsys, "bound", "--steps-per-epoch", "9", "--noise-multiplier", "1,2", "--certificate", str(path)
     )
     assert code == 2 and "one setting" in err
+
+
+def test_a_width_that_is_missed_is_said_beside_the_number(capsys):
+    arguments = ("bound", "--steps-per-epoch", "100", "--epochs", "10", "--noise-multiplier", "1", "--delta", "1e-18")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0 and "Width not met. epsilon at delta 1e-18" in " ".join(out.split())
+    code, out, _ = run(capsys, *arguments, "--json")
+    found = json.loads(out)
+    assert "as wide" in found["epsilon"]["remark"] and "remark" not in found["accuracy"]
+    code, out, _ = run(capsys, *arguments[:-2])
+    assert "Width not met" not in out
+
+
+def test_an_older_spelling_of_a_mechanism_is_understood(capsys):
+    code, out, _ = run(capsys, "bound", "--mechanism", "gaussian", "--steps", "4", "--noise-multiplier", "2", "--json")
+    assert code == 0 and json.loads(out)["mechanism"]["name"] == "full_batch"

@@ -160,7 +160,9 @@ FIGURES_FOLDER = Kind(
     "folder of figures of coalmine",
     _figure,
     folder=tuple(
-        f"{name}*.{ending}" for name in ("headline", "roc", "trade-off", "scores", "check") for ending in ("svg", "pdf", "png")
+        f"{name}*.{ending}"
+        for name in ("headline", "roc", "trade-off", "scores", "check")
+        for ending in ("svg", "pdf", "png")
     ),
 )
 

@@ -17,8 +17,8 @@ from torch import nn
 
 from ..canaries.canary_set import CanarySet
 from ..canaries.crafting import WITH_MODELS, craft
-from ..canaries.metagradient import InnerTraining
-from ..canaries.refine import Refinement
+from ..canaries.refinement import Refinement
+from ..canaries.unrolled import InnerTraining
 from ..foundation import InputError
 from ..foundation.tensor_file import content_sha256
 from .training.data import Data
@@ -49,6 +49,22 @@ class Trainer:
         # frozen sets are read-only, which torch cannot wrap
         rows, labels = np.array(x), np.array(y)
         return train_many(self.build, rows, labels, membership, seeds, self.settings, self.device, self.chunk)
+
+    @property
+    def epochs(self) -> int:
+        return self.settings.epochs
+
+    def shortened(self, epochs: int) -> Trainer:
+        """The same recipe, ended after `epochs` epochs."""
+        return replace(self, settings=replace(self.settings, epochs=epochs))
+
+    def plain_sgd(self, epochs: int) -> InnerTraining:
+        """`epochs` of this recipe as SGD that can be differentiated. Errors: InputError under clipping, where the
+        derivative would be that of another training."""
+        s = self.settings
+        if s.clipping_norm is not None:
+            raise InputError("the recipe clips gradients: a derivative through plain SGD is not its derivative")
+        return InnerTraining(epochs, s.steps_per_epoch, s.learning_rate, s.momentum, s.public_size)
 
     def identity(self) -> str:
         """Differs between recipes: the settings and the hash of a fresh model's weights."""
@@ -96,9 +112,7 @@ def craft_for(
     """`canaries.craft` on this data. metagradient takes its inner training from the trainer's settings,
     clipped_influence its clipping norm."""
     if method == "metagradient" and trainer is not None:
-        s = trainer.settings
-        inner = InnerTraining(s.epochs, s.steps_per_epoch, s.learning_rate, s.momentum, s.public_size)
-        options |= {"build": trainer.build, "inner": inner}
+        options |= {"build": trainer.build, "inner": trainer.plain_sgd(trainer.epochs)}
     if method in ("ibis", "clipped_influence") and trainer is not None:
         options |= {"device": trainer.device}
     if method == "ibis" and trainer is not None:

@@ -27,12 +27,13 @@ import torch
 from torch import Tensor, nn
 
 from ..foundation import InputError, numpy_stream, torch_stream
+from ..foundation.classification import classification_loss
 from .base_models import TrainMany, model_seeds, replicas
 from .bilevel import complementary_masks
 from .canary_set import CanarySet
 from .injection import remaining_rows
 from .outer import Outer
-from .per_example import classification_loss, gradient_function, per_example_gradients, sampled_labels
+from .per_example import gradient_function, per_example_gradients, sampled_labels
 from .pool import Pool
 
 FLOOR = 1e-6  # of the largest possible self influence, C²/δ

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ..foundation import InputError
+from ..foundation.classification import classification_loss
 from .canary_set import CanarySet
 from .gradient_gram import gradient_gram
 from .influence import influence
@@ -114,6 +115,6 @@ def tied_losses(model: nn.Module, canaries: CanarySet) -> float:
     device = next(model.parameters()).device
     with torch.no_grad():
         logits = model.eval()(torch.tensor(canaries.x, device=device)).float()
-        loss = nn.functional.cross_entropy(logits, torch.tensor(canaries.y, device=device), reduction="none")
+        loss = classification_loss(logits, torch.tensor(canaries.y, device=device))
     _, block, size = np.unique(loss.cpu().numpy(), return_inverse=True, return_counts=True)
     return float((size[block] > 1).mean())

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from ..foundation import InputError, numpy_stream
+from ..foundation.classification import classification_loss
 from .gradient_gram import gradient_gram, last_linear
 from .per_example import (
     MEMORY,
     Loss,
-    classification_loss,
     per_example_gradients,
     sampled_labels,
     trained_parameters,

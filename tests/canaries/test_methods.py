@@ -11,9 +11,9 @@ from coalmine.canaries.clipped_influence import ClippedInfluence
 from coalmine.canaries.crafting import WITH_MODELS
 from coalmine.canaries.diagnosis import diagnose, effective_rank, influence_among
 from coalmine.canaries.influence import influence
-from coalmine.canaries.unrolled import InnerTraining
 from coalmine.canaries.pool import Pool
 from coalmine.canaries.refinement import Refinement
+from coalmine.canaries.unrolled import InnerTraining
 from coalmine.foundation import InputError
 
 STREAM = np.random.default_rng(0)

@@ -27,7 +27,6 @@ import torch
 from coalmine.audit.craft import Trainer, craft_for, recipe
 from coalmine.audit.evaluate import evaluate_canaries, mean_interval
 from coalmine.audit.training.data import Data, checked_data, load_data
-from coalmine.canaries import CanarySet
 from coalmine.canaries.refinement import Refinement
 from coalmine.foundation import read_json, write_json, write_text
 

@@ -86,10 +86,9 @@ def influence(
     """Influence among candidates (x, y); H from the inputs of `data` (default: the candidates' own inputs, with labels
     drawn from the model either way).
 
-    damping     δ as a multiple of trace(H)/N, N the number of rows of data. At 1 no
-                row of average gradient has a leverage above one half; at 0.1 it may have 0.9, which flattens self
-                influence where parameters outnumber rows. Against leaving rows out of a ridge regression, exact
-                curvature is right from 0.1 to 10 (Pearson above 0.97), one drawn label a row is not
+    damping     δ as a multiple of trace(H)/N, N the number of rows of data. At 1 no row of average gradient has a
+                leverage above one half; at 0.1 it may have 0.9, which flattens self influence where parameters
+                outnumber rows
     projection  k of "projected"; keep it well below the number of rows, or self influence is flattened
     memory      bytes for a block of gradients; four times as much for the projection, which is made again for every
                 block where it needs more. The result does not depend on it
@@ -193,8 +192,8 @@ def curvature_column(logits: Tensor, column: Tensor) -> Tensor:
     """(n,) Σ_k L_kj z_k, j = column (n,) of 0 … classes − 2, whose gradients F make Σ_j F_j F_jᵀ the Gauss–Newton
     matrix of the cross-entropy.
 
-    L Lᵀ = diag p − p pᵀ with L = D^½ times an orthonormal basis of what is orthogonal to √p, from the Householder vector
-    u = √p + e₁. L is held constant: the gradient passes through z alone.
+    L Lᵀ = diag p − p pᵀ with L = D^½ times an orthonormal basis of what is orthogonal to √p, that of the Householder
+    vector u = √p + e₁. L is held constant: the gradient passes through z alone.
     """
     z = class_logits(logits)
     root = z.detach().softmax(dim=-1).sqrt()

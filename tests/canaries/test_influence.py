@@ -188,8 +188,8 @@ def left_out(classes, n=120, features=8, ridge=0.02):
 
 @pytest.mark.parametrize("classes", [2, 4])
 def test_influence_and_the_greedy_denominator_are_those_of_leaving_rows_out(classes):
-    """With δ = the ridge, exact curvature agrees with retraining without each row, where one drawn label a row does not;
-    so does what the greedy rule divides by, the largest cross influence with 30 chosen rows."""
+    """With δ = the ridge, exact curvature agrees with retraining without each row, where one drawn label a row does
+    not; so does what the greedy rule divides by, the largest cross influence with 30 chosen rows."""
     x, y, model, truth, ridge = left_out(classes)
     h = gauss_newton_matrix(model, x)
     damping = ridge * len(x) / float(torch.trace(h))

@@ -77,7 +77,7 @@ def test_a_set_is_crafted_through_models_then_shown_diagnosed_and_evaluated(tmp_
     code, _, _ = run(capsys, "canaries", "show", out, "--data", "digits", "-o", page)
     assert code == 0 and page.read_bytes().startswith(b"\x89PNG")
     code, text, _ = run(capsys, "canaries", "diagnose", out, *QUICK, "--json")
-    assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20
+    assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20 and "margin_separation" in json.loads(text)
     private = ["--noise-multiplier", 1, "--clipping-norm", 1]
     code, text, _ = run(capsys, "canaries", "diagnose", out, *QUICK, *private, "--json")
     assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20

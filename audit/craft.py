@@ -29,6 +29,9 @@ from .training.settings import TrainingSettings
 RECIPE = ("steps_per_epoch", "epochs", "learning_rate", "momentum", "noise_multiplier", "clipping_norm")
 
 
+SCALES_APART = 100.0  # largest over smallest standard deviation of a table's columns
+
+
 @dataclass(frozen=True)
 class Trainer:
     """Trains models by one recipe on whatever rows it is given: the `train_many` that crafting and evaluation take.
@@ -152,3 +155,22 @@ def recipe_differences(canaries: CanarySet, settings: TrainingSettings, model: s
 def _stated(settings: TrainingSettings, model: str | None) -> dict[str, Any]:
     stated = {name: getattr(settings, name) for name in RECIPE}
     return stated if model is None else {"model": model, **stated}
+
+
+def craft_warnings(data: Data, count: int) -> list[str]:
+    """What will disappoint, told before long work: columns of very different scales, more canaries than data bear."""
+    found = []
+    if data.value_range is None and data.x.ndim == 2:
+        spread = data.x.std(axis=0)
+        spread = spread[spread > 0]
+        if len(spread) and spread.max() > SCALES_APART * spread.min():
+            found.append(
+                f"the columns of {data.name} have standard deviations from {spread.min():.2g} to {spread.max():.2g}: "
+                "models on such rows learn little, and canaries through them mean little; standardise the columns"
+            )
+    if count > len(data.y) / 2:
+        found.append(
+            f"{count} canaries beside {len(data.y)} rows: their members are a large part of the training data and "
+            "change the model that is audited; fewer canaries, or more rows, tell more"
+        )
+    return found

@@ -93,16 +93,18 @@ def choose(
     start: Tensor,
     iterates: dict[int, Tensor],
     best: list[int],
-    bounds: tuple[Tensor, Tensor],
+    snap: Callable[[Tensor], Tensor],
     measure: Callable[[Tensor, str], Figures],
 ) -> Choice:
     """The choice among iterates[restart] for the restarts of `best`, best first, and the corners of the first.
+
+    snap(canaries): their corners.
 
     measure(canaries, purpose) trains fresh replicas for the purpose: the same replicas' masks and seeds for the same
     purpose, so that sets are compared pairwise, and others for another.
     """
     contenders = [(restart, False, iterates[restart]) for restart in best]
-    snapped = corners(iterates[best[0]], *bounds)
+    snapped = snap(iterates[best[0]])
     if not torch.equal(snapped, iterates[best[0]]):
         contenders.append((best[0], True, snapped))
     if len(contenders) > 1:

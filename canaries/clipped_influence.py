@@ -110,6 +110,7 @@ def clipped_influence(
     stay = remaining_rows(start, len(pool))
     labels = torch.from_numpy(start.y.copy()).to(device)
     low, high = (torch.from_numpy(np.array(bound)).to(device) for bound in pool.bounds())
+    free = torch.from_numpy(pool.columns.free()).to(device)
     outer = Outer.starting(torch.from_numpy(start.x.copy()).to(device))
     for number in range(settings.rounds):
         generator = torch_stream(seed, f"craft/clipped_influence/{number}", device)
@@ -129,7 +130,7 @@ def clipped_influence(
             direction = torch.zeros_like(outer.canaries)
             direction[chosen] = len(chosen) * slope  # a mean over canaries: the scale of one canary
             share = (number + step / settings.steps) / settings.rounds
-            outer.move(direction, settings.step_size * (high - low) * (1 - 0.9 * share), low, high, chosen)
+            outer.move(direction, settings.step_size * free * (high - low) * (1 - 0.9 * share), low, high, chosen)
             if on_step:
                 on_step({"round": number, "step": step, "self": float(own.detach()), "cross": float(among.detach())})
     if bool((outer.canaries == torch.from_numpy(start.x.copy()).to(device)).all()):

@@ -44,6 +44,7 @@ def metagradient(
     c, labels = torch.from_numpy(start.x.copy()), torch.from_numpy(start.y.copy())
     stay = remaining_rows(start, len(pool))
     x, y = torch.from_numpy(pool.x[stay]), torch.from_numpy(pool.y[stay])
+    free = torch.from_numpy(pool.columns.free())
     first, second = torch.zeros_like(c), torch.zeros_like(c)
     for step in range(1, meta_steps + 1):
         generator = torch_stream(seed, f"craft/metagradient/{step}")
@@ -60,7 +61,7 @@ def metagradient(
         first.mul_(0.8).add_(direction, alpha=0.2)
         second.mul_(0.9).addcmul_(direction, direction, value=0.1)
         mean, spread = first / (1 - 0.8**step), (second / (1 - 0.9**step)).sqrt()
-        c = (c - step_size * (high - low) * mean / (spread + 1e-12)).clamp(low, high)
+        c = (c - step_size * free * (high - low) * mean / (spread + 1e-12)).clamp(low, high)
     stated = {"seed": seed, "meta_steps": meta_steps, "replicas": replicas, "step_size": step_size, "outer": outer}
     stated |= {"scale": scale, "start": start.method, "inner": asdict(inner)}
     return pool.canary_set(c.numpy(), start.y, start.source_index, "metagradient", stated)

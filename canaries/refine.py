@@ -36,7 +36,7 @@ from ..foundation import InputError, torch_stream
 from .base_models import ShortenedTraining, TrainMany, model_seeds, replicas
 from .bilevel import Bilevel, Parameters, complementary_masks, margins, replicas_together, stacked
 from .canary_set import CanarySet
-from .choice import Choice, Figures, best_restarts, choose, figures
+from .choice import Choice, Figures, best_restarts, choose, corners, figures
 from .injection import remaining_rows
 from .outer import Outer, resume, save
 from .pool import Pool
@@ -100,9 +100,7 @@ def refine(
             on_restart(record)
 
     walk(bench, outer, len(log), embeddings, noted)
-    choice = choose(
-        bench.tensor(canaries.x), outer.kept, best_restarts(log), bench.bounds(), bench.judged_by(train_many)
-    )
+    choice = choose(bench.tensor(canaries.x), outer.kept, best_restarts(log), bench.snap, bench.judged_by(train_many))
     return _chosen(canaries, pool, settings, choice), log
 
 
@@ -126,14 +124,14 @@ def walk(
     bank = bench.bank() if settings.restart_from == "bank" and done < settings.restarts else []
     for restart in range(done, settings.restarts):
         generator = torch_stream(bench.seed, f"craft/refine/{restart}", bench.device)
-        masks = complementary_masks(settings.replicas, len(start), generator)
+        masks, before = complementary_masks(settings.replicas, len(start), generator), bench.legal(outer.canaries)
         if bank:
             picked = torch.randperm(len(bank), generator=generator, device=bench.device)[: settings.replicas].tolist()
             models = [bank[k] for k in picked]
         else:
-            models = bench.replicas(f"restart/{restart}", outer.canaries, masks, bench.training.restart)
-        problem, theta, before = bench.problem(models[0]), stacked(models), outer.canaries.clone()
-        at = Restart(problem, masks, generator, (low, high), embeddings, settings, bench.together)
+            models = bench.replicas(f"restart/{restart}", before, masks, bench.training.restart)
+        problem, theta = bench.problem(models[0]), stacked(models)
+        at = Restart(problem, masks, generator, (low, high), bench.free(), embeddings, settings, bench.together)
         if bench.training.last is None:
             record = described(restart, problem, theta, masks, before)
             record |= descend(at, theta, outer)
@@ -143,9 +141,9 @@ def walk(
         noted(record, before)
     if done <= settings.restarts:
         masks = complementary_masks(settings.replicas, len(start), bench.stream("end"))
-        models = bench.replicas("end", outer.canaries, masks, bench.training.whole)
-        record = described(settings.restarts, bench.problem(models[0]), stacked(models), masks, outer.canaries)
-        noted(record, outer.canaries.clone())
+        end = bench.legal(outer.canaries)
+        models = bench.replicas("end", end, masks, bench.training.whole)
+        noted(described(settings.restarts, bench.problem(models[0]), stacked(models), masks, end), end)
 
 
 @dataclass(frozen=True)
@@ -176,6 +174,18 @@ class Bench:
     def bounds(self) -> tuple[Tensor, Tensor]:
         low, high = (self.tensor(np.array(bound)) for bound in self.pool.bounds())
         return low, high
+
+    def free(self) -> Tensor:
+        return self.tensor(self.pool.columns.free())
+
+    def snap(self, at: Tensor) -> Tensor:
+        """The corners of canaries, but for fixed columns."""
+        snapped = self.legal(corners(at, *self.bounds()))
+        return torch.where(self.free() > 0, snapped, at)
+
+    def legal(self, at: Tensor) -> Tensor:
+        """A copy that a row could be: canaries move between legal values and are trained on at the nearest."""
+        return self.tensor(self.pool.columns.legal(at.cpu().numpy()))
 
     def stream(self, purpose: str) -> torch.Generator:
         return torch_stream(self.seed, f"craft/refine/{purpose}", self.device)

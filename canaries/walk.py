@@ -21,12 +21,14 @@ from .unrolled import InnerTraining, differentiate
 @dataclass(frozen=True, eq=False)
 class Restart:
     """What stands still between two restarts: the problem, the masks (R, m) of its replicas, the stream of its draws,
-    the bounds of the inputs, the embeddings of the regulariser, how many replicas are computed at once."""
+    the bounds of the inputs, free (0 where a column is fixed), the embeddings of the regulariser, how many replicas are
+    computed at once."""
 
     problem: Bilevel
     masks: Tensor
     generator: torch.Generator
     bounds: tuple[Tensor, Tensor]
+    free: Tensor
     embeddings: list[Embedding]
     settings: Refinement
     together: int | None
@@ -38,7 +40,7 @@ def descend(at: Restart, theta: Parameters, outer: Outer) -> dict[str, Any]:
     together = at.together or replicas_together(problem.template, masks)
     v, velocity, v_velocity = zeros_like(theta), zeros_like(theta), zeros_like(theta)
     m, replicas = len(problem.labels), settings.replicas
-    width = at.bounds[1] - at.bounds[0]
+    width = at.free * (at.bounds[1] - at.bounds[0])
     subset = settings.canary_batch if settings.canary_batch is not None and settings.canary_batch < m else None
     residual = torch.zeros(replicas)
     for step in range(settings.steps):
@@ -109,7 +111,9 @@ def reverse(at: Restart, theta: Parameters, outer: Outer, last: InnerTraining) -
         shrink = (lengths.min() / lengths.clamp_min(torch.finfo(lengths.dtype).tiny)).view(
             -1, *[1] * (slopes.dim() - 1)
         )
-        size = settings.step_size * (at.bounds[1] - at.bounds[0]) * (1 - 0.9 * outer.moves / settings.all_moves)
+        size = (
+            settings.step_size * at.free * (at.bounds[1] - at.bounds[0]) * (1 - 0.9 * outer.moves / settings.all_moves)
+        )
         outer.move(len(problem.labels) * (shrink * slopes).mean(dim=0), size, *at.bounds)
     return first, {"agreement": float(np.mean(agreements))}
 

@@ -58,6 +58,10 @@ def craft_command(
         int | None, typer.Option(help="ibis: train replicas for fewer epochs while canaries move; left out: all.")
     ] = None,
     round_8_bits: Annotated[bool, typer.Option(help="ibis: values that an 8-bit image can hold.")] = False,
+    fixed_columns: Annotated[
+        str | None,
+        typer.Option(help="Columns that no canary changes, as 0,3,5-8; of images those of the flattened row."),
+    ] = None,
     model: Model = "mlp",
     steps_per_epoch: StepsPerEpoch = None,
     epochs: Epochs = 20,
@@ -81,7 +85,7 @@ def craft_command(
     from ...canaries.crafting import DEFAULT_START, METHODS, MOVED, PLAIN
     from ...canaries.refinement import Refinement
     from ...foundation import fresh_seed
-    from ..craft import craft_for
+    from ..craft import craft_for, craft_warnings
     from ..training.data import load_data
 
     if out.exists() and not force:
@@ -116,6 +120,8 @@ def craft_command(
         trainer = trainer_of(
             source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
         )
+    for warning in craft_warnings(source, count):
+        remark(f"warning: {warning}", quiet)
     start = DEFAULT_START.get(method, "") if start is None else start
     if method == "metagradient":
         options = {"start": start}
@@ -129,6 +135,8 @@ def craft_command(
         options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts + 1  # the end is measured too
         if seed is not None:
             options["checkpoint"] = out.with_name(out.name + ".progress")
+    if fixed_columns is not None:
+        options["fixed_columns"] = _numbers(fixed_columns)
     with stepper(steps, f"crafting {method}", quiet) as advance:
         if method == "clipped_influence":
             options["on_step"] = lambda _: advance()
@@ -197,3 +205,14 @@ def _remark_on(choice: dict[str, Any], log: list[dict[str, Any]], start: str, qu
             "recipe trains near the edge of stability; take --direction soba, or a lower learning rate",
             quiet,
         )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """ "0,3,5-8" -> (0, 3, 5, 6, 7, 8)."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
+            raise InputError(f"--fixed-columns {text!r} is no list of column numbers: write 0,3,5-8")
+        found += range(int(first), int(last) + 1 if dash else int(first) + 1)
+    return tuple(dict.fromkeys(found))

@@ -14,7 +14,9 @@ from coalmine.canaries.pool import Pool
 from coalmine.canaries.refine import refine
 from coalmine.canaries.refinement import Refinement
 
-LOW, HIGH = torch.tensor(0.0), torch.tensor(1.0)
+
+def snap(x):
+    return corners(x, torch.tensor(0.0), torch.tensor(1.0))
 
 
 @settings(max_examples=50, deadline=None)
@@ -58,7 +60,7 @@ def test_the_best_by_a_second_look_is_taken_and_a_third_one_judges_it():
     start, iterates = sets()
     heard: list = []
     values = {"choice": {0.2: 0.9, 0.3: 0.6}, "judge": {0.2: 0.7, 0.5: 0.4}}
-    choice = choose(start, iterates, [3, 2], (LOW, HIGH), measured(values, heard))
+    choice = choose(start, iterates, [3, 2], snap, measured(values, heard))
     assert choice.restart == 2 and not choice.corners and choice.returned == "refined"
     assert (choice.start.auc, choice.chosen.auc) == (0.4, 0.7)
     assert {purpose for at, purpose in heard if at == 0.5} == {"judge"}  # the start is never part of the choosing
@@ -68,15 +70,15 @@ def test_the_best_by_a_second_look_is_taken_and_a_third_one_judges_it():
 def test_corners_are_tried_beside_the_iterate():
     start, iterates = sets()
     values = {"choice": {0.3: 0.6, 0.0: 0.8}, "judge": {0.0: 0.7, 0.5: 0.4}}
-    choice = choose(start, iterates, [3], (LOW, HIGH), measured(values, []))
+    choice = choose(start, iterates, [3], snap, measured(values, []))
     assert choice.corners and choice.restart == 3 and torch.equal(choice.canaries, torch.zeros(4, 2))
     x = torch.tensor([[0.2, 0.5], [0.51, 1.0]])
-    assert corners(x, LOW, HIGH).tolist() == [[0.0, 1.0], [1.0, 1.0]]
+    assert snap(x).tolist() == [[0.0, 1.0], [1.0, 1.0]]
 
 
 def test_an_iterate_at_the_corners_is_not_measured_twice():
     heard: list = []
-    choose(torch.full((4, 2), 0.5), {1: torch.ones(4, 2)}, [1], (LOW, HIGH), measured({"judge": {}}, heard))
+    choose(torch.full((4, 2), 0.5), {1: torch.ones(4, 2)}, [1], snap, measured({"judge": {}}, heard))
     assert [purpose for _, purpose in heard] == ["judge", "judge"]
 
 

@@ -312,6 +312,54 @@ def test_diverged_replicas_are_told():
         refine(random_rows(pool(), 8, 0), pool(), diverged, SMALL, 1)
 
 
+# through the end of training
+
+
+class Stoppable:
+    """The recipe above, that can stop early: an epoch is twenty steps."""
+
+    epochs = 3
+
+    def __init__(self, epochs=3):
+        self.length, self.seen = epochs, []
+
+    def __call__(self, x, y, membership, seeds):
+        self.seen.append(len(seeds))
+        return train_many(x, y, membership, seeds, steps=20 * self.length)
+
+    def shortened(self, epochs):
+        return Stoppable(epochs)
+
+    def plain_sgd(self, epochs):
+        return InnerTraining(epochs, 20, 0.5, 0.0)
+
+
+def test_the_truncated_derivative_moves_canaries_that_fresh_models_tell_apart():
+    start = noise(pool(), 20, 0)
+    settings = Refinement(replicas=4, restarts=4, direction="reverse", moves=3, last_epochs=1, step_size=0.1)
+    refined, log = refine(start, pool(), Stoppable(), settings, seed=1)
+    assert [sorted(set(record) & {"agreement", "residual"}) for record in log] == 4 * [["agreement"]] + [[]]
+    assert all(-1 <= record["agreement"] <= 1 for record in log[:-1])
+    assert refined.parameters["refinement"]["last_epochs"] == 1
+    assert fresh_auc(refined) > fresh_auc(start) + 0.1
+
+
+def test_replicas_may_be_trained_shorter_but_the_choice_never_is():
+    whole = Stoppable()
+    settings = replace(SMALL, replica_epochs=1)
+    refine(random_rows(pool(), 8, 0), pool(), whole, settings, 1)
+    assert len(whole.seen) >= 2  # the judge at least; the walk went through a shortened recipe
+    assert sum(whole.seen) < 4 * (SMALL.restarts + 1) + 8 * 2
+    for settings, says in (
+        (replace(SMALL, replica_epochs=4), "the recipe has 3"),
+        (replace(SMALL, direction="reverse", last_epochs=3), "leave at least one"),
+    ):
+        with pytest.raises(InputError, match=says):
+            refine(random_rows(pool(), 8, 0), pool(), Stoppable(), settings, 1)
+    with pytest.raises(InputError, match="can stop early"):
+        refine(random_rows(pool(), 8, 0), pool(), train_many, replace(SMALL, direction="reverse"), 1)
+
+
 # what it is compared with
 
 

@@ -7,27 +7,31 @@ a bug that no accountant sees and that an audit finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
-from ..canaries import craft, draw_coins
-from ..canaries.coins import save_commitment
-from ..foundation import read_json, write_json
+from ..canaries import CanarySet, craft, draw_coins
+from ..canaries.coins import commit
+from ..foundation import InputError, json_bytes, write_bytes
 from ..reports.page import write_report
 from ..reports.rounding import UP, percent, plain
 from .bounds import RandomAllocation
-from .score import ScoreRecord, save_scores, score_canaries, sha256_of_checkpoint
+from .score import score_canaries, sha256_of_checkpoint
 from .training.checkpoint import open_model
 from .training.data import load_data
 from .training.models import build_model
 from .training.run import CHECKPOINT, RUN, train_run, training_rows
+from .training.run_record import RunRecord
 from .training.settings import TrainingSettings
 from .verdict.claim import Claim
-from .verdict.judge import audit
+from .verdict.input import AuditInput, read_evidence
+from .verdict.judge import judge
+from .verdict.result import AuditResult
+from .verdict.score_record import ScoreRecord, save_scores
+from .verdict.settings import AuditSettings
 
 # Chosen in trials with other canaries and coins than any seed of the demo draws, so that the broken run is rejected for
 # nearly every seed while the other network still learns; how often: reports/experiments/demo_seeds.py.
@@ -42,14 +46,15 @@ LABELS = {"private": "with noise", "noise_forgotten": "noise forgotten"}  # no r
 class DemoResult:
     """The audits by run name, the record of each training run, and the page that shows them."""
 
-    audits: dict[str, dict[str, Any]]
-    records: dict[str, dict[str, Any]]
+    audits: dict[str, AuditResult]
+    records: dict[str, RunRecord]
     report: Path
 
 
 def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = lambda _: None) -> DemoResult:
     """Everything from canaries to report, in `output`. Deterministic in the seed; resumes where it was interrupted."""
     output = Path(output)
+    _refuse_other_contents(output)
     data = load_data("digits")
     tell(f"data: {len(data.y)} handwritten digits to train on, {len(data.y_test)} to test")
 
@@ -63,18 +68,23 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
         seed,
         data_fingerprint=data.fingerprint,
     )
-    canaries.save(output / "canaries.safetensors")
     coins = draw_coins(canaries, seed)
-    coins.save(output / "coins.json")
-    save_commitment(coins, output / "commitment.json")
+    claim = Claim(RandomAllocation(STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER))
+    own = {
+        "canaries.safetensors": canaries.to_bytes(),
+        "coins.json": coins.to_bytes(),
+        "commitment.json": json_bytes(commit(coins).to_json()),
+        "claim.json": json_bytes(claim.to_json()),
+    }
+    _refuse_other_contents(output, own)
+    for name, content in own.items():
+        write_bytes(output / name, content, secret=name == "coins.json")
     tell(
         f"canaries: {CANARIES} images of {CANARY_METHOD.replace('_', ' ')}, {int(coins.member.sum())} drawn as members"
     )
 
-    claim = Claim(RandomAllocation(STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER))
-    write_json(output / "claim.json", claim.to_json())
     accuracy = claim.mechanism.accuracy()
-    allowed = plain(percent(accuracy.upper, UP))
+    allowed = plain(percent(float(accuracy.upper), UP))
     tell(f"claim: noise multiplier {NOISE_MULTIPLIER:g}, so no attack is right more than {allowed} of times")
 
     def build(model_seed: int) -> nn.Module:
@@ -94,33 +104,55 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
             momentum=MOMENTUM,
         )
         records[name] = train_run(folder, data, build, MODEL, settings, canaries, coins, seed)
-        tell(f"trained, {LABELS[name]}: test accuracy {plain(percent(records[name]['test_accuracy']))}")
-        audits[name] = _attack_and_judge(folder, name, canaries, coins, claim, data.classes)
+        tell(f"trained, {LABELS[name]}: test accuracy {plain(percent(records[name].test_accuracy))}")
+        audits[name] = _attack_and_judge(output, name, canaries, claim, data.classes)
     tell("audited both against the same claim")
     report = write_report([output / name / "audit.json" for name in RUNS], output / "report.html")[0]
     return DemoResult(audits, records, report)
 
 
+def _refuse_other_contents(output: Path, own: Mapping[str, bytes] | None = None) -> None:
+    """The demo is the same for the same seed: what differs in its folder is another seed's, or somebody's own audit.
+
+    Errors: InputError for a file of its names with other content, or, with `own` left out, without its canary set.
+    """
+    if own is None:
+        names = ("coins.json", "commitment.json", "claim.json", "report.html", *RUNS)
+        other = [] if (output / "canaries.safetensors").exists() else [n for n in names if (output / n).exists()]
+    else:
+        there = {name: output / name for name in own if (output / name).exists()}
+        other = [name for name, path in there.items() if path.is_dir() or path.read_bytes() != own[name]]
+    if other:
+        raise InputError(
+            f"--output {str(output)!r} holds {', '.join(other)} of something else, or of a demo with another seed or "
+            "version: nothing there is replaced; name another folder"
+        )
+
+
 def _attack_and_judge(
-    folder: Path, name: str, canaries: Any, coins: Any, claim: Claim, classes: tuple[str, ...]
-) -> dict[str, Any]:
-    """Score the checkpoint, write the scores, open the coins, judge."""
-    checkpoint = folder / CHECKPOINT
+    output: Path, name: str, canaries: CanarySet, claim: Claim, classes: tuple[str, ...]
+) -> AuditResult:
+    """Score the checkpoint, write the scores, open the coins, check the chain, judge."""
+    folder, checkpoint = output / name, output / name / CHECKPOINT
     model = open_model(checkpoint, MODEL, canaries.x.shape[1:], classes)
     scores = score_canaries(model, canaries, SCORE)
     record = ScoreRecord(
-        SCORE, 1, len(canaries), canaries.sha256, canaries.method, CHECKPOINT, sha256_of_checkpoint(checkpoint)
+        SCORE,
+        views=1,
+        canaries=len(canaries),
+        canaries_sha256=canaries.sha256,
+        canary_method=canaries.method,
+        checkpoint=CHECKPOINT,
+        checkpoint_sha256=sha256_of_checkpoint(checkpoint),
     )
-    save_scores(folder / "scores.csv", scores, record)
-    # The broken trainer believes in its noise: it is audited on its claim, without the truthful record of what it did.
-    run = read_json(folder / RUN, "run record") if name == "private" else None
-    result = audit(
-        scores.scores,
-        coins.member,
-        claim,
-        run=run,
-        threat_model={"score": SCORE, "views": 1, "canary_method": canaries.method},
-        label=LABELS[name],
+    save_scores(folder / "scores.csv", scores.scores, replace(record, counts=scores.counts()))
+    given = AuditInput(
+        scores=folder / "scores.csv",
+        coins=output / "coins.json",
+        commitment=output / "commitment.json",
+        # The broken trainer believes in its noise: it is audited on its claim, without the truthful record of its run.
+        run=folder / RUN if name == "private" else None,
     )
-    write_json(folder / "audit.json", result)
+    result = judge(read_evidence(given, label=LABELS[name]), claim, AuditSettings())
+    result.save(folder / "audit.json")
     return result

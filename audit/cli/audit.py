@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ...foundation import InputError, write_json
+from ...foundation import InputError
 from .claim_options import (
     DELTA,
     ClaimFile,
@@ -21,11 +21,9 @@ from .claim_options import (
     claim_from_options,
     delta_remark,
 )
+from .guess_options import Guesses, GuessRule, guess_rule_from_options
 from .options import Json, Quiet, print_json, remark
 from .replacing import replacing_audit
-
-if TYPE_CHECKING:
-    from ...reports.audit_file import Audit, Estimate
 
 app = typer.Typer(add_completion=False)
 
@@ -36,6 +34,10 @@ def audit(
         Path, typer.Option("--scores", help="csv, parquet or npz with canary_id, score, optional view and member.")
     ],
     coins: Annotated[Path | None, typer.Option("--coins", help="coins.json: who was a member, by fair coins.")] = None,
+    commitment: Annotated[
+        Path | None,
+        typer.Option("--commitment", help="commitment.json, published before training: the coins must be its."),
+    ] = None,
     membership: Annotated[
         str | None,
         typer.Option("--membership", help="coins, random_split or unknown; coins where --coins is given."),
@@ -55,16 +57,8 @@ def audit(
         Path | None,
         typer.Option("--run", help="run.json or its folder: what was run; a claim must not contradict it."),
     ] = None,
-    guess_rule: Annotated[
-        str | None,
-        typer.Option("--guess-rule", help="grid (default), fixed, all, sign, split, calibrated; before coins open."),
-    ] = None,
-    guesses: Annotated[
-        str | None,
-        typer.Option(
-            "--guesses", help='A number fixed in advance: "100" (half each way) or "60,40" (member, non-member).'
-        ),
-    ] = None,
+    guess_rule: GuessRule = None,
+    guesses: Guesses = None,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the estimates, one-sided for bounds.")] = 0.95,
     alpha: Annotated[float, typer.Option("--alpha", help="Error of the verdict: rejected if p-value < alpha.")] = 0.05,
     looks: Annotated[
@@ -91,6 +85,13 @@ def audit(
         str | None, typer.Option("--canary-method", help="How the canaries were made, for the record.")
     ] = None,
     canary_kind: Annotated[str, typer.Option("--canary-kind", help="example or gradient, for the record.")] = "example",
+    insertion: Annotated[
+        str,
+        typer.Option(
+            "--insertion",
+            help="What a coin decided: add_remove, whether a record is in; replace_one, which of two records is in.",
+        ),
+    ] = "add_remove",
     label: Annotated[str, typer.Option("--label", help="A name for this audit in reports.")] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", callback=replacing_audit, help="Write audit.json here.")
@@ -105,11 +106,11 @@ def audit(
 
     Example: coalmine audit --scores scores.csv --coins coins.json --claim claim.json --output runs/x/audit.json
     """
-    from ..verdict.claim import load_run
-    from ..verdict.judge import AuditSettings
-    from ..verdict.judge import audit as judge
-    from ..verdict.membership import check_coins_against_run, join, load_coins
-    from ..verdict.scores import load_scores, score_record_beside
+    from ...reports.terminal import audit_lines
+    from ..verdict.facts import ThreatModel
+    from ..verdict.input import AuditInput, read_evidence
+    from ..verdict.judge import judge
+    from ..verdict.settings import AuditSettings
 
     settings = AuditSettings(
         guess_rule=guess_rule_from_options(guess_rule, guesses),
@@ -120,10 +121,7 @@ def audit(
         sign=sign,
         independence=independence,
     )
-    if access not in ("black_box", "white_box"):
-        raise InputError(f"--access {access!r} is not known: choose black_box or white_box")
-    if canary_kind not in ("example", "gradient"):
-        raise InputError(f"--canary-kind {canary_kind!r} is not known: choose example or gradient")
+    _check_words(access, canary_kind, insertion)
     claimed = claim_from_options(
         claim=claim,
         mechanism=mechanism,
@@ -135,114 +133,32 @@ def audit(
         sampling_rate=sampling_rate,
         steps=steps,
     )
-    run_record = load_run(run) if run is not None else None
     declared = membership or ("coins" if coins is not None or claimed is None else claimed.membership)
-    coins_file = load_coins(coins) if coins is not None else None
-    read, record = load_scores(scores, infinite), score_record_beside(scores)
-    scored, drawn = record.get("canaries_sha256"), coins_file.canaries_sha256 if coins_file else None
-    if scored and drawn and scored != drawn:
-        raise InputError(
-            f"the scores in {str(scores)!r} are of the canary set {str(scored)[:12]}…, the coins of {drawn[:12]}…: "
-            "give the coins that were drawn for the scored set"
-        )
-    values, members = join(read, coins_file, declared)
-    if coins is not None and run_record is not None:
-        check_coins_against_run(coins, run_record)
-    result = judge(
-        values,
-        members,
-        claimed,
-        settings,
-        membership=declared,
-        run=run_record,
-        threat_model={
-            "access": access,
-            "score": score_name or record.get("score"),
-            "views": record.get("views", read.views),
-            "canary_kind": canary_kind,
-            "canary_method": canary_method or record.get("canary_method"),
-        },
-        label=label,
+    evidence = read_evidence(
+        AuditInput(scores, coins, commitment, run, claim, infinite),
+        declared,
+        ThreatModel(access, score_name, 1, canary_kind, canary_method, insertion),
+        label,
     )
+    result = judge(evidence, claimed, settings)
     if output is not None:
-        write_json(output, result)
+        result.save(output)
     if json:
-        print_json(result)
+        print_json(result.to_json())
     else:
-        for line in [*summary(result), *delta_remark(epsilon, delta)]:
+        for line in [*audit_lines(result), *delta_remark(epsilon, delta)]:
             typer.echo(line)
         if output is not None:
             remark(f"written: {output}", quiet)
-    if fail_on_rejection and result["verdict"] == "rejected":
+    if fail_on_rejection and result.verdict == "rejected":
         raise typer.Exit(1)
 
 
-def guess_rule_from_options(name: str | None, guesses: str | None) -> Any:
-    """The grid, unless a rule is named; `--guesses 100` or `60,40` alone is the rule fixed. Errors: InputError."""
-    from ..estimators.guess_rules import GuessRule
-
-    if name == "fixed" and guesses is None:
-        raise InputError("--guess-rule fixed needs the number of guesses: add --guesses 100, or --guesses 60,40")
-    if guesses is None:
-        return GuessRule(name or "grid")
-    parts = guesses.split(",")
-    if not 1 <= len(parts) <= 2 or not all(part.strip().isdecimal() for part in parts):
-        raise InputError(f'--guesses {guesses!r} must be one whole number, or two as in "60,40"')
-    numbers = [int(part) for part in parts]
-    highest, lowest = numbers if len(numbers) == 2 else ((numbers[0] + 1) // 2, numbers[0] // 2)
-    return GuessRule(name or "fixed", highest, lowest)
-
-
-def summary(result: dict[str, Any]) -> list[str]:
-    """What a person reads: verdict first, then every number with its class; bounds rounded to the safe side."""
-    from ...reports.audit_file import read_audit
-    from ...reports.rounding import at_least, at_most, number, plain
-    from ...reports.summary import canaries_in_words, guessed
-
-    audit, counts = read_audit(result), result["counts"]
-    lines = [
-        result["verdict_text"],
-        *(one.replace("ε", "epsilon") for one in guessed(audit)),
-        f"{canaries_in_words(audit).replace('×', 'x')} ({counts['members']} members, {counts['non_members']} "
-        f"non-members), {counts['undefined']} undefined, {counts['ties']} tied; rule {result['guess_rule']['name']}",
-    ]
-    lines += [_estimate_line(audit, estimate) for estimate in audit.estimates]
-    for point in result["roc"]["tpr_at_fpr"]:
-        at = f"TPR at FPR {point['false_positive_rate']:g}"
-        if point["refused"]:
-            lines.append(f"  {at}: refused ({point['refused']})")
-        else:
-            low, high = point["interval"]
-            lines.append(
-                f"  {at}: {number(point['true_positive_rate'])} [{at_least(low)}, {at_most(high)}] "
-                f"(tp {point['tp']}, fp {point['fp']}; class {result['roc']['class']})"
-            )
-    lines += [f"remark: {text}" for text in result["remarks"]]
-    return [plain(line) for line in lines]
-
-
-def _estimate_line(audit: Audit, estimate: Estimate) -> str:
-    from ...reports.rounding import UP, at_least, at_most, number, p_value, percent
-    from ...reports.summary import informative
-
-    name, quantity = (text.replace("_", " ") for text in (estimate.name, estimate.quantity))
-    named = name if name == quantity else f"{quantity}, {name}"
-    if estimate.value is None:
-        value = "none"
-    elif not informative(audit, estimate):
-        value = "not informative, no bound below the claimed one"
-    elif quantity == "noise multiplier":
-        value = f"at most {at_most(estimate.value)}"
-    elif quantity == "epsilon":
-        value = f"at least {at_least(estimate.value)}"
-    else:
-        value = p_value(estimate.value) if quantity == "p value" else number(estimate.value)
-    interval = estimate.interval
-    within = "" if interval is None else f" [{at_least(interval[0])}, {at_most(interval[1])}]"
-    at = "" if estimate.delta is None else f" at delta {estimate.delta:g}"
-    confidence = "" if estimate.confidence is None else f", {estimate.confidence:g} confidence"
-    line = f"  {named}: {value}{within}{at} (class {estimate.validity}{confidence})"
-    allowed = audit.claim.accuracy.promised if audit.claim and audit.claim.accuracy else None
-    if quantity == "attack accuracy" and allowed is not None:
-        line += f"; the claim allows at most {percent(allowed, UP)}"
-    return line
+def _check_words(access: str, canary_kind: str, insertion: str) -> None:
+    for option, given, words in (
+        ("--access", access, ("black_box", "white_box")),
+        ("--canary-kind", canary_kind, ("example", "gradient")),
+        ("--insertion", insertion, ("add_remove", "replace_one")),
+    ):
+        if given not in words:
+            raise InputError(f"{option} {given!r} is not known: choose {' or '.join(words)}")

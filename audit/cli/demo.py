@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Quiet, print_json, remark, writable_folder
+from .options import Json, Quiet, print_json, print_table, remark
+from .replacing import DEMO_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -15,7 +16,7 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog="Example: coalmine demo --output runs/demo")
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=writable_folder, help="Folder for everything it makes.")
+        Path, typer.Option("--output", "-o", callback=replacing(DEMO_FOLDER), help="Folder for everything it makes.")
     ] = Path("runs/demo"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")] = 0,
     json_output: Json = False,
@@ -29,9 +30,9 @@ def demo(
 
     result = run_demo(output, seed, lambda line: remark(line, quiet or json_output))
     if json_output:
-        print_json({"report": str(result.report), "audits": result.audits})
+        audits = {name: audit.to_json() for name, audit in result.audits.items()}
+        print_json({"report": str(result.report), "audits": audits})
         return
-    from rich.console import Console
     from rich.table import Table
 
     from ...reports.rounding import UP, p_value, percent, plain
@@ -40,14 +41,14 @@ def demo(
     for heading in ("run", "test acc.", "attack acc.", "allowed", "p-value", "verdict"):
         table.add_column(heading, justify="left" if heading in ("run", "verdict") else "right")
     for name, audit in result.audits.items():
-        attack = next(e for e in audit["estimates"] if e["quantity"] == "attack_accuracy")
+        attack, allowed = audit.estimate("attack_accuracy"), audit.claim and audit.claim.accuracy
         table.add_row(
-            audit["label"],
-            plain(percent(result.records[name]["test_accuracy"])),
-            plain(percent(attack["value"])),
-            plain(percent(audit["claim"]["accuracy"]["upper"], UP)),
-            plain(p_value(audit["p_value"])),
-            audit["verdict"].replace("_", " "),
+            audit.label,
+            plain(percent(result.records[name].test_accuracy)),
+            plain(percent(attack and attack.value)),
+            plain(percent(allowed and allowed.upper, UP)),
+            plain(p_value(audit.p_value)),
+            audit.verdict.replace("_", " "),
         )
-    Console().print(table)
+    print_table(table)
     typer.echo(f"Open {result.report} in a browser: what was claimed, what was measured, what it means.")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...foundation import InputError, sha256_of_file
+from ...foundation import InputError, sha256_of_bytes, sha256_of_file
 from ..choices import ATTACKS, LAYOUTS, VIEWS
-from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device
+from .replacing import LIRA_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +27,7 @@ def lira(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+            "--output", "-o", callback=replacing(LIRA_FOLDER), help="Folder of the run; the same command resumes it."
         ),
     ],
     data: Annotated[
@@ -106,6 +108,14 @@ def lira(
             "rests. The same seed trains the same models; --target is not touched by it.",
         ),
     ] = 0,
+    trust_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-code",
+            help="Run code that --target brings: TorchScript and torch.export programs, and the "
+            "package.module:function that its run.json names.",
+        ),
+    ] = False,
     device: Device = "cpu",
     json_output: Json = False,
     quiet: Quiet = False,
@@ -128,7 +138,8 @@ def lira(
     }
     if sum(given is not None for given in (arrays, folder, train or model or target)) > 1 and (arrays or folder):
         raise InputError("--arrays, --folder and training (--model, --train, --target) exclude each other: give one")
-    from ..lira.output import check_folder, score_record, summary, write_result
+    from ..lira.output import check_folder, summary, write_result
+    from ..verdict.score_record import ScoreRecord
 
     _check_choices(attack, views, folder, layout)
     unused = [f"--{name.replace('_', '-')}" for name, value in trained.items() if value is not None]
@@ -144,7 +155,7 @@ def lira(
     }.items():  # fmt: skip
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
-    check_folder(output, score_record(attack), compared=("score",))
+    check_folder(output, ScoreRecord(attack), compared=("score",))
     inputs, facts = None, {}
     if arrays is not None or folder is not None:
         collected = _collected(arrays, folder, layout, target_index)
@@ -154,7 +165,8 @@ def lira(
         collected, inputs, facts = _trained(
             output, attack, data, canaries, coins, target, target_members, model, train, trained,
             16 if shadows is None else shadows,
-            targets, fraction, views, chunk or (1 if train else 8), jobs, scheduler, span, seed, device, quiet,
+            targets, fraction, views, chunk or (1 if train else 8), jobs, scheduler, span, seed, device, trust_code,
+            quiet,
         )  # fmt: skip
         if collected is None:
             typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")
@@ -168,7 +180,7 @@ def lira(
         )
     result = conclude(collected, attack, inputs, seed, next_step)
     facts = {"views": collected.shadow_phi.shape[2], "shadows": collected.shadows, "seed": seed} | facts
-    files = write_result(output, result, score_record(attack, **facts))
+    files = write_result(output, result, ScoreRecord(attack, **facts))
     if json_output:
         print_json(result.record)
         return
@@ -208,12 +220,13 @@ def _trained(
     output: Path, attack: str, data: str, canaries: Path | None, coins: Path | None, target: Path | None,
     target_members: Path | None, model: str | None, train: str | None, trained: dict[str, Any],
     shadows: int, targets: int, fraction: float, views: int, chunk: int, jobs: int,
-    scheduler: str | None, span: str | None, seed: int, device: str, quiet: bool,
+    scheduler: str | None, span: str | None, seed: int, device: str, trust_code: bool,
+    quiet: bool,
 ) -> tuple[Any, Any, dict[str, Any]]:  # fmt: skip
     """(arrays, inputs of the blind baseline, facts of the score record); arrays is None where a span is not all."""
     from ..lira.target import recipe_of_run, target_members_of
 
-    model, trained, run = recipe_of_run(target, model, trained)
+    model, trained, run = recipe_of_run(target, model, trained, trust_code)
     if train is None:
         _check_given(trained)
     part = _span(span)
@@ -223,8 +236,9 @@ def _trained(
 
         recipe = user_recipe(train, str(Path.cwd()))
     from ...canaries import CanarySet, Coins
-    from ..lira.output import check_folder, score_record
+    from ..lira.output import check_folder
     from ..training.data import load_data
+    from ..verdict.score_record import ScoreRecord
 
     source = load_data(data)
     canary_set = CanarySet.load(canaries) if canaries else None
@@ -273,9 +287,11 @@ def _trained(
         if run is not None:
             weights = target / "checkpoint.safetensors"
             check_run(run, target, None if canary_set is None else canary_set.sha256)
-        attacked = open_model(weights, model, source.input_shape, source.classes)
+        attacked = open_model(weights, model, source.input_shape, source.classes, trust_code=trust_code)
         facts |= {"checkpoint": str(weights), "checkpoint_sha256": sha256_of_checkpoint(weights), "model": model}
-    check_folder(output, score_record(attack, **facts))
+    described = [rows.fingerprint, fraction, recipe.identity]
+    facts["recipe_sha256"] = sha256_of_bytes(dumps(described, sort_keys=True).encode())
+    check_folder(output, ScoreRecord(attack, **facts))
     names = VIEWS[views]
     total = -(-shadows // chunk) + (0 if target is not None else -(-targets // chunk))
     with _cluster(scheduler), stepper(total, "shadow models", quiet) as advance:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ...foundation import InputError, write_json
+from ...foundation import InputError, read_json
 from ..choices import SCORES
 from .claim_options import ClaimFile
-from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device
+from .replacing import REPEAT_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -21,7 +22,8 @@ app = typer.Typer(add_completion=False)
 )
 def repeat(
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=writable_folder, help="Folder; the same command resumes it.")
+        Path,
+        typer.Option("--output", "-o", callback=replacing(REPEAT_FOLDER), help="Folder; the same command resumes it."),
     ],
     canaries: Annotated[Path, typer.Option(help="canaries.safetensors")],
     runs: Annotated[int, typer.Option(help="R: independent trainings.")],
@@ -44,6 +46,10 @@ def repeat(
     score: Annotated[str, typer.Option(help="phi, loss or hinge: fixed before any coin is opened.")] = "phi",
     chunk: Annotated[int, typer.Option(min=1, help="Models trained side by side, and a shard on disk.")] = 8,
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    alpha: Annotated[float, typer.Option(help="Error of the verdict: rejected if p-value < alpha.")] = 0.05,
+    fail_on_rejection: Annotated[
+        bool, typer.Option("--fail-on-rejection", help="Exit with code 1 when the claim is rejected.")
+    ] = False,
     label: Annotated[str, typer.Option(help="A name for this audit in reports.")] = "",
     seed: Annotated[
         int,
@@ -62,8 +68,11 @@ def repeat(
     All canaries in every run: each run is an audit of its own and their p-values are combined. With --one-canary: one
     canary a run, so that errors are independent and Clopper-Pearson applies.
     """
+    from ..verdict.settings import AuditSettings
+
     if runs < 2:
         raise InputError(f"--runs must be at least 2, got {runs}")
+    AuditSettings(alpha=alpha)  # an impossible alpha is told before anything is trained
     if score not in SCORES[:3]:  # the difference needs a model before each training, which is not kept
         raise InputError(f"--score must be one of {', '.join(SCORES[:3])}, got {score!r}")
     if train is None and None in (steps_per_epoch, epochs, learning_rate):
@@ -71,6 +80,7 @@ def repeat(
     for option, path in {"--canaries": canaries, "--claim": claim}.items():
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
+    _refuse_another_look(output, runs)
     from ...canaries import CanarySet
     from ..training.data import load_data
     from ..verdict.claim import check_claim_against_run, load_claim
@@ -83,15 +93,18 @@ def repeat(
 
         own = user_recipe(train, "")
     source = load_data(data)
+    from ...reports.terminal import audit_lines
     from ..recipe import engine_recipe
     from ..repeat import repeat_training
     from ..rows import universe
+    from ..training.run_record import RunRecord
     from ..training.settings import TrainingSettings
-    from ..verdict.repeated import judge_repeated
+    from ..verdict.facts import ThreatModel
+    from ..verdict.provenance import Provenance
+    from ..verdict.repeated import Circumstances, judge_repeated
     from ..work import Work
-    from .audit import summary
 
-    trained: dict[str, Any] = {"train": train}
+    ran = None
     rows = universe(source, canary_set)
     where = str(torch_device(device))
     if own is not None:
@@ -109,27 +122,54 @@ def repeat(
             sampler=sampler,
             momentum=momentum,
         )
-        trained = {"mechanism": settings.mechanism(), "settings": settings.record(), "divisor_is_public": True}
+        ran = RunRecord(
+            settings.mechanism(), clipping_norm, settings.divisor, True, settings=settings.record(),
+            data_fingerprint=source.fingerprint, canaries_sha256=canary_set.sha256,
+        )  # fmt: skip
         if claimed is not None:
-            check_claim_against_run(claimed, trained)
+            check_claim_against_run(claimed, ran)
         recipe = engine_recipe(rows, model, settings, chunk, where)
     with stepper(-(-runs // chunk), "training", quiet) as advance:
         work = Work(output, seed, chunk, jobs, advance=advance)
         done = repeat_training(rows, canary_set, recipe, work, runs, score=score, one_canary=one_canary, device=where)
     result = judge_repeated(
-        done, claimed, label=label, threat_model={"score": score, "canary_method": canary_set.method}
+        done,
+        claimed,
+        AuditSettings(alpha=alpha),
+        Circumstances(
+            ran,
+            ThreatModel(score=score, canary_method=canary_set.method),
+            Provenance(canaries_sha256=canary_set.sha256),
+            label,
+        ),
     )
-    result["run"] = trained if train is None else None
-    write_json(output / "audit.json", result)
+    result.save(output / "audit.json")
+    rejected = fail_on_rejection and result.verdict == "rejected"
     if json_output:
-        print_json(result)
-        return
-    for line in summary(result):
+        print_json(result.to_json())
+        raise typer.Exit(int(rejected))
+    for line in audit_lines(result):
         typer.echo(line)
-    if "over_dispersion" in result["repeated"]:
-        spread = result["repeated"]["over_dispersion"]
+    spread = result.repeated
+    if spread is not None and spread.over_dispersion is not None:
         typer.echo(
-            f"  variance between runs over the binomial one: {spread['ratio']:.3g} (p = {spread['p_value']:.2g} for "
-            "independent canaries)"
+            f"  variance between runs over the binomial one: {spread.over_dispersion:.3g} "
+            f"(p = {spread.over_dispersion_p_value:.2g} for independent canaries)"
         )
     remark(f"written: {output / 'audit.json'}", quiet)
+    raise typer.Exit(int(rejected))
+
+
+def _refuse_another_look(output: Path, runs: int) -> None:
+    """A verdict over these runs stands: fewer would replace it, more after it was seen are a second look."""
+    file = output / "audit.json"
+    if not file.exists():
+        return
+    earlier = read_json(file, "audit file")
+    repeated = earlier.get("repeated") if isinstance(earlier, dict) else None
+    judged = repeated.get("runs") if isinstance(repeated, dict) else None
+    if judged != runs:
+        raise InputError(
+            f"--output {str(output)!r} holds a verdict over {judged} runs, --runs {runs} would judge again with that "
+            "verdict seen, and replace it: name another folder, with another --seed, for a fresh audit"
+        )

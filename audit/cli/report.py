@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ...foundation import InputError, read_json
 from .options import Json, Quiet, print_json, remark
-from .replacing import replacing_page
+from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
 app = typer.Typer(add_completion=False)
 
@@ -17,25 +18,40 @@ app = typer.Typer(add_completion=False)
     epilog="Example: coalmine report runs/private/audit.json runs/noise-forgotten/audit.json --output runs/report.html"
 )
 def report(
-    audits: Annotated[list[Path], typer.Argument(help="One audit.json, or several to compare on one page.")],
+    audits: Annotated[
+        list[Path],
+        typer.Argument(help="One audit.json, or several to compare; or one check.json or plan.json."),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
     ] = Path("runs/report.html"),
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="A folder for the figures as svg, pdf and png.")
+        Path | None,
+        typer.Option(
+            "--figures", callback=replacing(FIGURES_FOLDER), help="A folder for the figures as svg, pdf and png."
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
-    from ...reports.audit_file import read_audits
+    if _page_of_a_check(audits, output, figures, json, quiet):
+        return
     from ...reports.page import write_report
+    from ...reports.plan_page import is_plan_file, write_plan_report
+    from ...reports.read import read_audits
     from ...reports.rounding import p_value
     from ...reports.summary import p_value_class
     from ...reports.words import verdict
+    from ..verdict.result import AuditResult
 
+    if len(audits) == 1 and is_plan_file(audits[0]):
+        files = write_plan_report(audits[0], output, figures)
+        told = {"report": str(files[0]), "figures": [str(file) for file in files[1:]]}
+        print_json(told) if json else typer.echo(str(files[0]))
+        return
     read = read_audits(audits)
-    files = write_report(audits, output, figures)
+    files = write_report(read, output, figures)
     if json:
         print_json(
             {
@@ -45,9 +61,28 @@ def report(
             }
         )
         return
-    for audit in read:
+    for path, audit in zip(audits, read, strict=True):
         p = "" if audit.p_value is None else f", p = {p_value(audit.p_value)} (class {p_value_class(audit)})"
         remark(f"{audit.label}: {verdict(audit).replace('_', ' ')}{p}", quiet)
-        if not audit.labelled:
-            remark(f"  {audit.source} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
+        if not AuditResult.load(path).label:
+            remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))
+
+
+def _page_of_a_check(files: list[Path], output: Path, figures: Path | None, json: bool, quiet: bool) -> bool:
+    """Whether the file is a check.json; if so, its page is written."""
+    from ...reports.check_page import is_check, read_check, write_check_page
+
+    checks = [file for file in files if file.is_file() and is_check(read_json(file, "file"))]
+    if not checks:
+        return False
+    if len(files) > 1:
+        raise InputError(f"{str(checks[0])!r} is a check.json: a page shows one check alone; give one file")
+    result = read_check(checks[0])
+    written = [str(file) for file in write_check_page(result, output, figures)]
+    if json:
+        print_json({"report": written[0], "figures": written[1:], "verdict": result.verdict})
+        return True
+    remark(f"{result.trainer}: {result.verdict}", quiet)
+    typer.echo(written[0])
+    return True

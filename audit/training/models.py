@@ -13,10 +13,7 @@ torch_stream(seed, "init"); torch's global generator is neither read nor moved, 
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +22,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...foundation import InputError, torch_stream
+from ...foundation.named_code import named_function
 from .architectures import cnn, cnn_137k, mlp, wide_resnet_16_4
 
 _BUILT_IN: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
@@ -136,36 +134,18 @@ def _torchvision_model(name: str, input_shape: tuple[int, ...], classes: int) ->
 
 
 def _own_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    function = _import(name)
+    function = named_function(name, "model")
     offered = {"input_shape": input_shape, "classes": classes, "num_classes": classes, "seed": seed}
     try:
         parameters = inspect.signature(function).parameters
         model = function(**{key: value for key, value in offered.items() if key in parameters})
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"model {name!r} failed when called: {type(error).__name__}: {_first_line(error)}") from error
     if not isinstance(model, nn.Module):
         raise InputError(f"model {name!r} returned a {type(model).__name__}: it must return a torch.nn.Module")
     return model
-
-
-def _import(name: str) -> Callable[..., Any]:
-    module_name, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:  # an installed console script does not search the current directory
-        sys.path.insert(0, os.getcwd())
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
-        raise InputError(
-            f"model {name!r} cannot be imported ({_first_line(error)}): write package.module:function and run where "
-            "Python finds the package"
-        ) from None
-    if not callable(found):
-        raise InputError(f"model {name!r} is a {type(found).__name__}, not a function or class")
-    return found
 
 
 def check_output(model: nn.Module, name: str, input_shape: tuple[int, ...], classes: int) -> None:

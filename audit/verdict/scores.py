@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...foundation import InputError, read_json
+from ...foundation import InputError
+from ...foundation.csv_table import read_csv
 
 COLUMNS = ("canary_id", "score", "view", "member")
 INFINITE_POLICIES = ("refuse", "extreme")
@@ -113,17 +114,21 @@ def arrange_scores(columns: dict[str, Any], infinite: str = "refuse", what: str 
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
-    import pandas as pd
-
-    frame = pd.read_csv(path, skipinitialspace=True)
-    frame.columns = [str(name).strip() for name in frame.columns]
-    return _known(frame)
+    return _known(read_csv(path, "scores file", skip_spaces=True))
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
     import pandas as pd
 
-    return _known(pd.read_parquet(path))
+    frame = pd.read_parquet(path)
+    if "canary_id" in frame.index.names and "canary_id" not in frame.columns:
+        frame = frame.reset_index()  # pandas keeps an index in the file
+    elif "canary_id" not in frame.columns and not isinstance(frame.index, pd.RangeIndex):
+        raise InputError(
+            f"scores file {str(path)!r} has no column 'canary_id', and an index without that name: if it holds the "
+            "ids, save frame.rename_axis('canary_id').reset_index()"
+        )
+    return _known(frame)
 
 
 def _known(frame: Any) -> dict[str, Any]:
@@ -204,17 +209,3 @@ def _row(bad: np.ndarray) -> int:
 def _some(ids: Sequence[Any] | np.ndarray, most: int = 5) -> str:
     names = [str(name) for name in list(ids[:most])]
     return ", ".join(names) + (f", … ({len(ids)} in all)" if len(ids) > most else "")
-
-
-def score_record_beside(path: str | Path) -> dict[str, Any]:
-    """What `coalmine score` wrote next to its scores before the coins were opened (scores.json); {} if it did not.
-
-    Errors: InputError for a record that cannot be read or is none.
-    """
-    beside = Path(path).with_suffix(".json")
-    if not beside.is_file():
-        return {}
-    record = read_json(beside, "score record")
-    if not isinstance(record, dict) or not isinstance(record.get("score"), str):
-        raise InputError(f"{str(beside)!r} beside the scores is no score record: move it, or score again")
-    return record

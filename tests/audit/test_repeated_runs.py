@@ -10,6 +10,7 @@ from coalmine.audit.rows import universe
 from coalmine.audit.training.data import load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.audit.verdict.claim import Claim
+from coalmine.audit.verdict.facts import Repeated
 from coalmine.audit.verdict.repeated import judge_repeated
 from coalmine.audit.work import Work
 from coalmine.canaries import craft
@@ -69,28 +70,28 @@ def test_with_one_canary_a_run_all_others_stay_out(tmp_path):
 def test_one_canary_a_run_is_judged_in_class_c_and_rejects_a_false_claim():
     runs = simulated(np.random.default_rng(0), 400, 5, shift=3.0, one_canary=True)
     honest, false = Claim(Gaussian(noise_multiplier=1 / 3)), Claim(Gaussian(noise_multiplier=1.0))
-    assert judge_repeated(runs, honest)["verdict"] == "not_rejected"
+    assert judge_repeated(runs, honest).verdict == "not_rejected"
     result = judge_repeated(runs, false)
-    assert result["verdict"] == "rejected"
-    assert {e["class"] for e in result["estimates"] if e["name"] == "claim_p_value"} == {"C"}
-    assert result["repeated"] == {"runs": 400, "design": "one_canary"}
+    assert result.verdict == "rejected"
+    assert {e.validity for e in result.estimates if e.name == "claim_p_value"} == {"C"}
+    assert result.repeated == Repeated(400, "one_canary")
 
 
 def test_all_canaries_combine_the_p_values_of_runs_that_alone_show_nothing():
-    runs = simulated(np.random.default_rng(1), 10, 60, shift=1.6)
+    runs = simulated(np.random.default_rng(1), 24, 60, shift=1.6)
     claim = Claim(EpsilonDelta(0.3, 0.0))
     result = judge_repeated(runs, claim)
-    assert result["verdict"] == "rejected"
-    assert result["p_value"] < min(result["repeated"]["p_values"])
-    assert "neither the largest nor the mean is a bound" in result["verdict_text"]
-    assert result["counts"]["canaries"] == 600
+    assert result.verdict == "rejected"
+    assert result.p_value < min(result.repeated.p_values)
+    assert "neither the largest nor the mean is a bound" in result.verdict_text
+    assert result.counts.canaries == 1440
 
 
 def test_a_true_claim_is_rejected_no_more_often_than_alpha():
     """200 audits of 4 runs without any signal against the smallest claim: at most a binomial(200, 0.05) tail."""
     rng = np.random.default_rng(2)
     claim = Claim(EpsilonDelta(0.0, 0.0))
-    rejected = sum(judge_repeated(simulated(rng, 4, 20, 0.0), claim)["verdict"] == "rejected" for _ in range(200))
+    rejected = sum(judge_repeated(simulated(rng, 4, 20, 0.0), claim).verdict == "rejected" for _ in range(200))
     assert rejected <= 21  # P[Bin(200, 0.05) > 21] < 1e-3
 
 
@@ -99,10 +100,10 @@ def test_dependent_canaries_show_as_over_dispersion():
     runs = simulated(rng, 40, 50, 0.0)
     loud = rng.random(40) < 0.5  # a shared coin: some runs tell everything, some nothing
     scores = np.where(loud[:, None], runs.members + rng.normal(size=runs.members.shape) * 0.1, runs.scores)
-    spread = judge_repeated(RepeatedRuns(scores, runs.members, None))["repeated"]["over_dispersion"]
-    assert spread["p_value"] < 0.001 and spread["ratio"] > 5
-    independent = judge_repeated(runs)["repeated"]["over_dispersion"]
-    assert independent["p_value"] > 0.001
+    spread = judge_repeated(RepeatedRuns(scores, runs.members, None)).repeated
+    assert spread.over_dispersion_p_value < 0.001 and spread.over_dispersion > 5
+    independent = judge_repeated(runs).repeated
+    assert independent.over_dispersion_p_value > 0.001
 
 
 @pytest.mark.parametrize("runs", [0, 1, 2.5])

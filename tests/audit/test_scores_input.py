@@ -9,15 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coalmine.audit.verdict.membership import join, load_coins, member_count_remark
+from coalmine.audit.verdict.membership import join, member_count_remark
 from coalmine.audit.verdict.scores import arrange_scores, load_scores
+from coalmine.canaries import Coins
 from coalmine.foundation import InputError
 
 
 @pytest.fixture
 def coins_path(tmp_path):
     path = tmp_path / "coins.json"
-    path.write_text(json.dumps({"member": [1, 0, 1, 0], "canaries_sha256": "ab", "nonce": "cd", "created": None}))
+    path.write_text(json.dumps({"member": [1, 0, 1, 0]}))
     return path
 
 
@@ -75,7 +76,7 @@ def test_infinite_scores_may_stand_for_the_extremes():
 
 def test_scores_join_coins_by_id(coins_path):
     scores = arrange_scores({"canary_id": [3, 1, 0, 2], "score": [30.0, 10.0, 0.0, 20.0]})
-    values, members = join(scores, load_coins(coins_path), "coins")
+    values, members = join(scores, Coins.load(coins_path), "coins")
     assert values.tolist() == [0, 10, 20, 30] and members.tolist() == [True, False, True, False]
 
 
@@ -86,11 +87,11 @@ def test_scores_join_coins_by_id(coins_path):
 def test_missing_and_unknown_ids_are_named(coins_path, ids, words):
     scores = arrange_scores({"canary_id": ids, "score": np.arange(len(ids), dtype=float)})
     with pytest.raises(InputError, match=words):
-        join(scores, load_coins(coins_path), "coins")
+        join(scores, Coins.load(coins_path), "coins")
 
 
 def test_membership_decides_what_is_needed(coins_path):
-    coins = load_coins(coins_path)
+    coins = Coins.load(coins_path)
     bare = arrange_scores({"canary_id": [0, 1, 2, 3], "score": [1.0, 2, 3, 4]})
     flagged = arrange_scores({"canary_id": ["a", "b"], "score": [1.0, 2], "member": [True, False]})
     with pytest.raises(InputError, match="needs the coins file"):
@@ -111,7 +112,7 @@ def test_one_sided_membership_is_refused(tmp_path):
     path = tmp_path / "coins.json"
     path.write_text('{"member": [1, 1]}')
     with pytest.raises(InputError, match="at least one member and one non-member"):
-        join(arrange_scores({"canary_id": [0, 1], "score": [1.0, 2]}), load_coins(path), "coins")
+        join(arrange_scores({"canary_id": [0, 1], "score": [1.0, 2]}), Coins.load(path), "coins")
 
 
 def test_member_counts_that_no_fair_coin_gives_are_remarked():
@@ -137,7 +138,7 @@ def test_coins_files_that_are_none_are_refused(tmp_path, text):
     path = tmp_path / "coins.json"
     path.write_text(text)
     with pytest.raises(InputError, match="coins"):
-        load_coins(path)
+        Coins.load(path)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -146,7 +147,7 @@ def test_any_coins_file_is_read_or_refused(tmp_path, content):
     path = tmp_path / "coins.json"
     path.write_bytes(content)
     with contextlib.suppress(InputError):
-        assert load_coins(path).member.size >= 2
+        assert Coins.load(path).member.size >= 2
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
@@ -195,3 +196,58 @@ def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path):
     (tmp_path / "scores.xlsx").write_bytes(b"")
     with pytest.raises(InputError, match=r"\.csv, \.parquet or \.npz"):
         load_scores(tmp_path / "scores.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"canary_id,score,score\n0,1,2\n1,2,1\n", "'score' twice"),
+        (b"canary_id,score\n0,1,2\n1,2,1\n", "line 2 has 3 fields, the header has 2"),
+        (b"canary_id,score\n0,1\n1\n", "line 3 has 1 fields, the header has 2"),
+        (b"canary_id;score\n0;1\n1;2\n", "semicolons: write commas"),
+        (b"canary_id\tscore\n0\t1\n1\t2\n", "tabs: write commas"),
+        (b"canary_id,score\n0,1\n1,\xff\n", "not UTF-8"),
+        ("canary_id,score\n0,1\n".encode("utf-16"), "UTF-8"),
+        ("canary_id,score\n0,1\n".encode("utf-16-le"), "NUL"),
+        (b"", "empty"),
+    ],
+)
+def test_a_csv_that_would_be_read_wrongly_is_refused(tmp_path, content, words):
+    (tmp_path / "scores.csv").write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        load_scores(tmp_path / "scores.csv")
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_data(tmp_path):
+    (tmp_path / "scores.csv").write_bytes(b"\xef\xbb\xbfcanary_id, score\r\n0, 1\r\n\r\n1, 2\r\n")
+    read = load_scores(tmp_path / "scores.csv")
+    assert read.canary_id.tolist() == [0, 1] and read.score.tolist() == [1.0, 2.0]
+
+
+def test_ids_in_the_index_of_a_parquet_file_are_read_or_asked_for(tmp_path):
+    frame = pd.DataFrame({"canary_id": [2, 0, 1], "score": [0.5, 1.5, 2.5]})
+    frame.set_index("canary_id").to_parquet(tmp_path / "scores.parquet")
+    assert load_scores(tmp_path / "scores.parquet").score.tolist() == [1.5, 2.5, 0.5]
+    pd.DataFrame({"score": [0.5, 1.5]}, index=[1, 0]).to_parquet(tmp_path / "scores.parquet")
+    with pytest.raises(InputError, match="rename_axis"):
+        load_scores(tmp_path / "scores.parquet")
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 30), st.floats(-5, 5)), min_size=2, max_size=12, unique_by=lambda row: row[0])
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=ROWS, data=st.data())
+def test_a_csv_with_a_field_too_many_or_too_few_anywhere_is_never_read(tmp_path, rows, data):
+    lines = ["canary_id,score", *(f"{i},{value!r}" for i, value in rows)]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(lines) + "\n")
+    assert load_scores(path).score.size == len(rows)
+    at = data.draw(st.integers(0, len(lines) - 1))
+    change = data.draw(
+        st.sampled_from([lambda line: line + ",1", lambda line: line.split(",")[0], lambda line: "1," + line])
+    )
+    lines[at] = change(lines[at])
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError):
+        load_scores(path)

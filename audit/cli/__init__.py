@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "score": "score",
     "lira": "lira",
     "repeat": "repeat",
+    "check": "check",
     "claim": "claim",
     "audit": "audit",
     "power": "power",

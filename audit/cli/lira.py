@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...foundation import InputError, sha256_of_file
+from ...foundation import InputError, sha256_of_bytes, sha256_of_file
 from ..choices import ATTACKS, LAYOUTS, VIEWS
 from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device
 from .replacing import LIRA_FOLDER, replacing
@@ -288,6 +289,8 @@ def _trained(
             check_run(run, target, None if canary_set is None else canary_set.sha256)
         attacked = open_model(weights, model, source.input_shape, source.classes, trust_code=trust_code)
         facts |= {"checkpoint": str(weights), "checkpoint_sha256": sha256_of_checkpoint(weights), "model": model}
+    described = [rows.fingerprint, fraction, recipe.identity]
+    facts["recipe_sha256"] = sha256_of_bytes(dumps(described, sort_keys=True).encode())
     check_folder(output, ScoreRecord(attack, **facts))
     names = VIEWS[views]
     total = -(-shadows // chunk) + (0 if target is not None else -(-targets // chunk))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...foundation import InputError, read_json
 from .options import Json, Quiet, print_json, remark
 from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
@@ -18,7 +19,8 @@ app = typer.Typer(add_completion=False)
 )
 def report(
     audits: Annotated[
-        list[Path], typer.Argument(help="One audit.json, or several to compare on one page; or one plan.json.")
+        list[Path],
+        typer.Argument(help="One audit.json, or several to compare; or one check.json or plan.json."),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
@@ -33,6 +35,8 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
+    if _page_of_a_check(audits, output, figures, json, quiet):
+        return
     from ...reports.page import write_report
     from ...reports.plan_page import is_plan_file, write_plan_report
     from ...reports.read import read_audits
@@ -63,3 +67,22 @@ def report(
         if not AuditResult.load(path).label:
             remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))
+
+
+def _page_of_a_check(files: list[Path], output: Path, figures: Path | None, json: bool, quiet: bool) -> bool:
+    """Whether the file is a check.json; if so, its page is written."""
+    from ...reports.check_page import is_check, read_check, write_check_page
+
+    checks = [file for file in files if file.is_file() and is_check(read_json(file, "file"))]
+    if not checks:
+        return False
+    if len(files) > 1:
+        raise InputError(f"{str(checks[0])!r} is a check.json: a page shows one check alone; give one file")
+    result = read_check(checks[0])
+    written = [str(file) for file in write_check_page(result, output, figures)]
+    if json:
+        print_json({"report": written[0], "figures": written[1:], "verdict": result.verdict})
+        return True
+    remark(f"{result.trainer}: {result.verdict}", quiet)
+    typer.echo(written[0])
+    return True

@@ -17,18 +17,11 @@ import numpy as np
 
 from ...foundation import InputError, numpy_stream
 from ..bounds import EpsilonDelta, Mechanism, with_noise_multiplier
-from ..estimators.f_dp import trade_off_curve
-from ..estimators.guess_rules import (
-    GuessRule,
-    Tally,
-    critical_counts,
-    epsilon_delta_of,
-    tally,
-    tally_epsilon,
-    tally_p_value,
-)
-from ..estimators.guesses import guess_grid
+from ..estimators.f_dp import epsilon_delta_of, trade_off_curve
+from ..estimators.guess_rules import All, Grid, GuessRule
 from ..estimators.rates import binomial_tail, clopper_pearson
+from ..estimators.run_bets import RunBet, RunsPower, accuracy_bet, runs_needed, runs_power
+from ..estimators.tallies import Tally, critical_counts, tally_epsilon, tally_p_value
 from ..verdict.claim import Claim
 from .simulated_scores import attack_scores
 
@@ -67,13 +60,12 @@ def reach(
     alpha: float = 0.05,
 ) -> Reach:
     """Errors: InputError."""
-    counts = perfect_tally(rule or GuessRule(), canaries, alpha)
+    counts = perfect_tally(rule or Grid(), canaries, alpha)
     epsilon = tally_epsilon(counts, delta, confidence).value
     if claim is None:
         return Reach(canaries, epsilon, None, None, None)
     p_value = tally_p_value(counts, _target(claim), alpha).value
-    everything = Tally(canaries, np.array([canaries]), np.array([canaries]))
-    critical = int(critical_counts(_target(claim), everything, alpha)[0])
+    critical = int(critical_counts(_target(claim), All().perfect(canaries), alpha)[0])
     accuracy = critical / canaries if critical <= canaries else None
     return Reach(canaries, epsilon, p_value, p_value < alpha, accuracy)
 
@@ -82,16 +74,7 @@ def perfect_tally(rule: GuessRule, canaries: int, alpha: float) -> Tally:
     """The guess counts of the rule with every guess right."""
     if isinstance(canaries, bool) or canaries != int(canaries) or canaries < 2:
         raise InputError(f"canaries must be a whole number of at least 2, got {canaries!r}")
-    if rule.name in ("grid", "calibrated"):
-        grid = guess_grid(canaries, alpha)
-        return Tally(canaries, grid, grid.copy(), rule.name == "calibrated")
-    if rule.name == "fixed":
-        guesses = int(rule.highest or 0) + int(rule.lowest or 0)
-        if guesses > canaries:
-            raise InputError(f"guess_rule fixed asks for {guesses} guesses of {canaries} canaries: lower the numbers")
-        return Tally(canaries, np.array([guesses]), np.array([guesses]))
-    tested = canaries - canaries // 2 if rule.name == "split" else canaries
-    return Tally(tested, np.array([tested]), np.array([tested]))
+    return rule.perfect(canaries, alpha)
 
 
 def violated(claim: Claim, factor: float) -> Mechanism:
@@ -118,7 +101,7 @@ def detection_power(
     seed: int = 0,
 ) -> DetectionPower:
     """The share of simulated audits that reject. Errors: InputError."""
-    rule = rule or GuessRule()
+    rule = rule or Grid()
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats!r}")
     return _simulated(canaries, claim, _leaking(claim, factor, seed), rule, alpha, repeats, seed)
@@ -132,15 +115,16 @@ def _leaking(claim: Claim, factor: float, seed: int) -> Any:
 def _simulated(
     canaries: int, claim: Claim, leaking: Any, rule: GuessRule, alpha: float, repeats: int, seed: int
 ) -> DetectionPower:
-    critical = critical_counts(_target(claim), perfect_tally(rule, canaries, alpha), alpha)
+    perfect = perfect_tally(rule, canaries, alpha)
+    critical = critical_counts(_target(claim), perfect, alpha)
     rejected = 0
     for repeat in range(repeats):
         stream = numpy_stream(seed, f"power/{canaries}/{repeat}")
         members = stream.random(canaries) < 0.5
         if not 0 < members.sum() < canaries:
             continue
-        found = tally(rule, leaking.draw(members, stream), members, alpha)
-        if rule.name == "split":
+        found = rule.tally(leaking.draw(members, stream), members, alpha)
+        if not np.array_equal(found.guesses, perfect.guesses):  # a count chosen on half of these canaries
             critical = critical_counts(_target(claim), found, alpha)
         if found.calibrated and epsilon_delta_of(claim.mechanism):
             rejected += tally_p_value(found, _target(claim), alpha).value < alpha
@@ -166,7 +150,7 @@ def canaries_needed(
     Bisection, in the logarithm: power grows with the canaries, but for the chance in the simulation, so the number is
     as sure as `interval` at it is narrow. `advance` is called after each number tried, about `numbers_tried` times.
     """
-    rule = rule or GuessRule()
+    rule = rule or Grid()
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats!r}")
     if not 0 < power < 1:
@@ -206,9 +190,7 @@ def trainings_needed(
     has the power at the violated mechanism's accuracy.
     """
     claimed = float(claim.mechanism.accuracy().upper)
-    ran = violated(claim, factor)
-    pair = epsilon_delta_of(ran)
-    reached = float(ran.accuracy_bound()) if pair else float(ran.accuracy().lower)
+    reached = _reached(violated(claim, factor))
     if reached <= claimed:
         return None
     sizes = sorted({int(2**k * step) for k in range(3, 20) for step in (1, 1.25, 1.5, 1.75)})
@@ -218,6 +200,29 @@ def trainings_needed(
         if rejecting.size and binomial_tail(rejecting[0], trainings, reached) >= power:
             return trainings
     return None
+
+
+def power_over_runs(canaries: int, claim: Claim, factor: float, runs: int, alpha: float = 0.05) -> RunsPower:
+    """How often R runs of `repeat`, m canaries each, reject when the violated mechanism runs: simulated, for the
+    strongest attack and canaries that err independently. Errors: InputError."""
+    return runs_power(_bet(canaries, claim, runs, alpha), _reached(violated(claim, factor)), runs, alpha)
+
+
+def runs_for_power(
+    canaries: int, claim: Claim, factor: float, power: float = 0.8, alpha: float = 0.05
+) -> tuple[int, RunsPower] | None:
+    """The smallest number of runs found whose power is enough, with its power; None beyond 4,096."""
+    accuracy = _reached(violated(claim, factor))
+    return runs_needed(lambda runs: _bet(canaries, claim, runs, alpha), accuracy, power, alpha)
+
+
+def _bet(canaries: int, claim: Claim, runs: int, alpha: float) -> RunBet:
+    return accuracy_bet(canaries, float(claim.mechanism.accuracy().upper), runs, alpha)
+
+
+def _reached(ran: Mechanism) -> float:
+    """The strongest attack's accuracy against what ran, its lower end; of a bare claim, the worst mechanism's."""
+    return float(ran.accuracy_bound()) if epsilon_delta_of(ran) else float(ran.accuracy().lower)
 
 
 def _target(claim: Claim) -> Any:

@@ -78,13 +78,13 @@ def test_one_canary_a_run_is_judged_in_class_c_and_rejects_a_false_claim():
 
 
 def test_all_canaries_combine_the_p_values_of_runs_that_alone_show_nothing():
-    runs = simulated(np.random.default_rng(1), 10, 60, shift=1.6)
+    runs = simulated(np.random.default_rng(1), 24, 60, shift=1.6)
     claim = Claim(EpsilonDelta(0.3, 0.0))
     result = judge_repeated(runs, claim)
     assert result.verdict == "rejected"
     assert result.p_value < min(result.repeated.p_values)
     assert "neither the largest nor the mean is a bound" in result.verdict_text
-    assert result.counts.canaries == 600
+    assert result.counts.canaries == 1440
 
 
 def test_a_true_claim_is_rejected_no_more_often_than_alpha():

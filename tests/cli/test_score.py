@@ -115,7 +115,7 @@ def test_a_checkpoint_made_by_a_script_that_knows_nothing_of_coalmine(here, caps
 def test_the_folder_of_a_run_says_all_that_is_needed(here, capsys):
     canaries = CanarySet.load("canaries.safetensors")
     model = {"name": "mlp", "input_shape": [1, 8, 8], "classes": 10}
-    record = {"model": model, "finished": True, "canaries_sha256": canaries.sha256}
+    record = {"mechanism": {"name": "none"}, "model": model, "finished": True, "canaries_sha256": canaries.sha256}
     write_json("run/run.json", record)
     save_file(build_model("mlp", (1, 8, 8), 10, 1).state_dict(), "run/checkpoint.safetensors")
     save_file(build_model("mlp", (1, 8, 8), 10, 0).state_dict(), "run/initial.safetensors")

@@ -23,15 +23,15 @@ def _show_sweep(console: Any, results: list[dict[str, Any]], names: list[str]) -
     from rich.table import Table
 
     table = Table(title="No attack does better (add/remove adjacency)", padding=(0, 0 if console.width < 70 else 1))
-    columns = ["accuracy ≥", "accuracy ≤", "ε ≤"] if console.width < 70 else []
-    columns = columns or ["accuracy: closed form", "exact, lower", "exact, upper", "epsilon ≤"]
+    narrow = console.width < 70
+    heads = ("accuracy: closed form", "exact, lower", "exact, upper", "epsilon ≤")
+    columns = ("formula", "accuracy ≥", "accuracy ≤", "ε ≤") if narrow else heads
     for column in (*(name.replace("_", " ") for name in names), *columns):
         table.add_column(column, justify="right", overflow="fold")
     for r in results:
         accuracy = r["accuracy"]
         cells = [down(accuracy["lower"], 7), up(accuracy["upper"], 7), up(r["epsilon"]["upper"], 5)]
-        closed = [] if len(columns) == 3 else [up(accuracy["closed_form"], 6)]
-        table.add_row(*(f"{r['mechanism'][name]:g}" for name in names), *closed, *cells)
+        table.add_row(*(f"{r['mechanism'][name]:g}" for name in names), up(accuracy["closed_form"], 6), *cells)
     print_table(table)
     _remarks(console, results)
 

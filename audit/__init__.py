@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from .verdict.score_record import ScoreRecord, save_scores
     from .verdict.scores import load_scores
     from .verdict.settings import AuditSettings
+    from .white_box import CheckResult, CheckSettings, check
 
 __all__ = [
     "AuditInput",
     "AuditResult",
     "AuditSettings",
+    "CheckResult",
+    "CheckSettings",
     "Claim",
     "Evidence",
     "RunRecord",
@@ -38,6 +41,7 @@ __all__ = [
     "ThreatModel",
     "audit",
     "canaries_needed",
+    "check",
     "detection_power",
     "evaluate_canaries",
     "judge",
@@ -56,6 +60,8 @@ _HOMES = {
     "AuditInput": "verdict.input",
     "AuditResult": "verdict.result",
     "AuditSettings": "verdict.settings",
+    "CheckResult": "white_box",
+    "CheckSettings": "white_box",
     "Claim": "verdict.claim",
     "Evidence": "verdict.judge",
     "RunRecord": "training.run_record",
@@ -63,6 +69,7 @@ _HOMES = {
     "ThreatModel": "verdict.facts",
     "audit": "verdict.judge",
     "canaries_needed": "planning.power",
+    "check": "white_box",
     "detection_power": "planning.power",
     "evaluate_canaries": "evaluate",
     "judge": "verdict.judge",

@@ -186,7 +186,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
             enough = "more than 4096" if over["runs_needed"] is None else f"about {over['runs_needed']}"
             lines.append(
                 f"{over['runs']} runs of {result['canaries']} canaries each reject it with power {over['power']:.3g} "
-                f"[{low:.3g}, {high:.3g}] (class runs); power {violation['target_power']:g} needs {enough} runs."
+                f"[{low:.3g}, {high:.3g}]; power {violation['target_power']:g} needs {enough} runs."
             )
         trainings = violation["independent_trainings_needed"]
         if trainings is not None:

@@ -106,6 +106,12 @@ def _figure(path: Path) -> bool:
     return content.startswith((b"\x89PNG", b"%PDF", b"<?xml", b"<svg")) and b"coalmine" in content
 
 
+def _sweep_table(path: Path) -> bool:
+    with open(path, "rb") as file:
+        header = file.readline(4096)
+    return header.startswith(b"name,") and b",adjacency," in header
+
+
 def _page(path: Path) -> bool:
     content = path.read_bytes()
     ours = b"<title>Privacy audit" in content or b"<title>Training plan" in content
@@ -135,6 +141,8 @@ SCORE_FILE = Kind(
 )  # the record that makes them known
 PAGE = Kind("page of coalmine", _page)
 FIGURE = Kind("figure of coalmine", _figure)
+CERTIFICATE = Kind("certificate of coalmine", _json_with("format", "claims", "grid", "sha256"))
+SWEEP_TABLE = Kind("csv file of a sweep", _sweep_table)
 
 RUN_FOLDER = Kind(
     "folder of `coalmine train`",

@@ -20,9 +20,10 @@ from ..bounds import EpsilonDelta, Mechanism, with_noise_multiplier
 from ..estimators.f_dp import epsilon_delta_of, trade_off_curve
 from ..estimators.guess_rules import All, Grid, GuessRule
 from ..estimators.rates import binomial_tail, clopper_pearson
-from ..estimators.run_bets import RunBet, RunsPower, accuracy_bet, runs_needed, runs_power
+from ..estimators.run_bets import RunsPower, runs_needed, runs_power
 from ..estimators.tallies import Tally, critical_counts, tally_epsilon, tally_p_value
 from ..verdict.claim import Claim
+from ..verdict.repeated import planned_bet
 from .simulated_scores import attack_scores
 
 FINENESS = 1.02  # of the number of canaries: finer than the simulation can tell
@@ -205,7 +206,7 @@ def trainings_needed(
 def power_over_runs(canaries: int, claim: Claim, factor: float, runs: int, alpha: float = 0.05) -> RunsPower:
     """How often R runs of `repeat`, m canaries each, reject when the violated mechanism runs: simulated, for the
     strongest attack and canaries that err independently. Errors: InputError."""
-    return runs_power(_bet(canaries, claim, runs, alpha), _reached(violated(claim, factor)), runs, alpha)
+    return runs_power(planned_bet(claim, canaries, runs, alpha), _reached(violated(claim, factor)), runs, alpha)
 
 
 def runs_for_power(
@@ -213,11 +214,7 @@ def runs_for_power(
 ) -> tuple[int, RunsPower] | None:
     """The smallest number of runs found whose power is enough, with its power; None beyond 4,096."""
     accuracy = _reached(violated(claim, factor))
-    return runs_needed(lambda runs: _bet(canaries, claim, runs, alpha), accuracy, power, alpha)
-
-
-def _bet(canaries: int, claim: Claim, runs: int, alpha: float) -> RunBet:
-    return accuracy_bet(canaries, float(claim.mechanism.accuracy().upper), runs, alpha)
+    return runs_needed(lambda runs: planned_bet(claim, canaries, runs, alpha), accuracy, power, alpha)
 
 
 def _reached(ran: Mechanism) -> float:

@@ -16,8 +16,9 @@ from typing import Protocol
 import numpy as np
 
 from ...foundation import InputError
+from ..estimators.f_dp import epsilon_delta_of
 from ..estimators.independent_runs import combine_p_values, over_dispersion
-from ..estimators.run_bets import RunsFinding, accuracy_bet, runs_p_value
+from ..estimators.run_bets import RunBet, RunsFinding, accuracy_bet, curve_bet, runs_p_value
 from ..estimators.runs_accuracy import runs_accuracy
 from ..training.run_record import RunRecord
 from .claim import Claim
@@ -121,13 +122,25 @@ def _combined(runs: RepeatedRuns, claim: Claim | None, settings: AuditSettings, 
     return replace(result, verdict_text=_text(result))
 
 
-def _test_over_runs(claim: Claim, correct: np.ndarray, canaries: int, settings: AuditSettings) -> RunsFinding:
-    """The verdict's test: whatever the canaries inside a run do to each other, each run's expected accuracy is at most
-    the claim's. The bet is fixed by the numbers of runs and canaries and by the claim, before any coin is opened.
+def planned_bet(claim: Claim, canaries: int, runs: int, alpha: float) -> RunBet:
+    """The verdict's test, fixed by the claim and by the numbers of runs and canaries, before any coin is opened.
+
+    Each run's expected accuracy is at most the claim's, whatever its canaries do to each other: class "runs". That
+    alone cannot reject with few runs, however many canaries each has; there the claim's trade-off curve is used too
+    (class B; A for a bare epsilon).
     """
-    looks = settings.total_looks
     bound = float(claim.mechanism.accuracy().upper)
-    found = runs_p_value(accuracy_bet(canaries, bound, len(correct), settings.alpha / looks), correct)
+    bet = accuracy_bet(canaries, bound, runs, alpha)
+    if bet.smallest_p_value(runs) <= alpha**2:
+        return bet
+    bare = epsilon_delta_of(claim.mechanism) is not None
+    curve = claim.mechanism if bare else claim.mechanism.trade_off_curve()
+    return curve_bet(curve, canaries, bound, runs, alpha)
+
+
+def _test_over_runs(claim: Claim, correct: np.ndarray, canaries: int, settings: AuditSettings) -> RunsFinding:
+    looks = settings.total_looks
+    found = runs_p_value(planned_bet(claim, canaries, len(correct), settings.alpha / looks), correct)
     return replace(
         found,
         p_value=min(1.0, looks * found.p_value),
@@ -169,9 +182,10 @@ def _accuracy_over_runs(correct: np.ndarray, canaries: int, settings: AuditSetti
 
 
 def _runs_estimate(test: RunsFinding, runs: int) -> Estimate:
+    against = "bound on expected accuracy" if test.validity == "runs" else "trade-off curve, of too few runs for less"
     note = (
-        f"{runs} independent runs against the claim's bound on expected accuracy, by a bet fixed beforehand; needs "
-        "independent runs, and nothing of the canaries inside a run"
+        f"{runs} independent runs against the claim's {against}, by a bet fixed beforehand; needs independent runs "
+        "and nothing of the canaries inside a run"
     )
     return Estimate("claim_p_value_over_runs", "p_value", test.p_value, validity=test.validity, note=note)
 

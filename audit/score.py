@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .. import __version__
 from ..attacks import AttackScores, global_threshold, hinge, loss, phi
@@ -27,35 +26,6 @@ from ..foundation import InputError, read_json, sha256_of_file, write_bytes, wri
 from .choices import SCORES, SUFFIXES, VIEWS
 
 _SIGNIFICANT_DIGITS = 10  # of float64 scores: what remains is the same for every batch size and device
-
-
-class Normalised(nn.Module):
-    """A model behind the normalisation (x − mean)/std per channel that it was trained with."""
-
-    def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
-        super().__init__()
-        self.network = network
-        self.mean: Tensor
-        self.std: Tensor
-        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).reshape(1, -1, 1, 1))
-        self.register_buffer("std", torch.tensor(std, dtype=torch.float32).reshape(1, -1, 1, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network((x - self.mean) / self.std)
-
-
-def normalised(
-    network: nn.Module, mean: Sequence[float], std: Sequence[float], input_shape: tuple[int, ...]
-) -> nn.Module:
-    """Errors: InputError where mean and std do not fit images of `input_shape`."""
-    if len(input_shape) != 3 or {len(mean), len(std)} - {1, input_shape[0]}:
-        raise InputError(
-            f"pixel mean and standard deviation need one number or one a channel of images {input_shape}, got "
-            f"{len(mean)} and {len(std)}"
-        )
-    if not (np.isfinite([*mean, *std]).all() and min(std) > 0):
-        raise InputError(f"pixel standard deviation must be positive, got {list(std)}")
-    return Normalised(network, mean, std)
 
 
 def score_canaries(

@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 from torch import nn
 
 from coalmine.attacks import AttackScores
+from coalmine.audit.feeding import normalised
 from coalmine.audit.score import (
     ScoreRecord,
     check_output_file,
-    normalised,
     save_scores,
     score_canaries,
     sha256_of_checkpoint,

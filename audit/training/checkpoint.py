@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...foundation import InputError
 from .checkpoint_files import file_kind, read_weights
 from .checkpoint_keys import match_names
-from .models import build_model, check_output
+from .models import ask_with_whole_numbers, build_model, check_output
 
 
 def open_model(
@@ -45,11 +45,12 @@ def open_model(
         from .checkpoint_programs import open_program
 
         program = open_program(path, kind, trust_code)
+        ask_with_whole_numbers(program, input_shape)
         check_output(program, str(path), input_shape, len(classes))
         return program.eval()
     if model is None:
         raise InputError(f"checkpoint {str(path)!r} holds weights only: name the architecture with --model")
-    return load_checkpoint(path, build_model(model, input_shape, len(classes), seed=0, evaluation_only=True)).eval()
+    return load_checkpoint(path, build_model(model, input_shape, len(classes), seed=0, may_couple=True)).eval()
 
 
 def load_checkpoint(path: str | Path, model: nn.Module) -> nn.Module:

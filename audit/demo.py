@@ -8,26 +8,30 @@ a bug that no accountant sees and that an audit finds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
-from ..canaries import craft, draw_coins
+from ..canaries import CanarySet, craft, draw_coins
 from ..canaries.coins import save_commitment
-from ..foundation import read_json, write_json
+from ..foundation import write_json
 from ..reports.page import write_report
 from ..reports.rounding import UP, percent, plain
 from .bounds import RandomAllocation
-from .score import ScoreRecord, save_scores, score_canaries, sha256_of_checkpoint
+from .score import score_canaries, sha256_of_checkpoint
 from .training.checkpoint import open_model
 from .training.data import load_data
 from .training.models import build_model
 from .training.run import CHECKPOINT, RUN, train_run, training_rows
+from .training.run_record import RunRecord
 from .training.settings import TrainingSettings
 from .verdict.claim import Claim
-from .verdict.judge import audit
+from .verdict.input import AuditInput, read_evidence
+from .verdict.judge import judge
+from .verdict.result import AuditResult
+from .verdict.score_record import ScoreRecord, save_scores
+from .verdict.settings import AuditSettings
 
 # Chosen in trials with other canaries and coins than any seed of the demo draws, so that the broken run is rejected for
 # nearly every seed while the other network still learns; how often: reports/experiments/demo_seeds.py.
@@ -42,8 +46,8 @@ LABELS = {"private": "with noise", "noise_forgotten": "noise forgotten"}  # no r
 class DemoResult:
     """The audits by run name, the record of each training run, and the page that shows them."""
 
-    audits: dict[str, dict[str, Any]]
-    records: dict[str, dict[str, Any]]
+    audits: dict[str, AuditResult]
+    records: dict[str, RunRecord]
     report: Path
 
 
@@ -74,7 +78,7 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
     claim = Claim(RandomAllocation(STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER))
     write_json(output / "claim.json", claim.to_json())
     accuracy = claim.mechanism.accuracy()
-    allowed = plain(percent(accuracy.upper, UP))
+    allowed = plain(percent(float(accuracy.upper), UP))
     tell(f"claim: noise multiplier {NOISE_MULTIPLIER:g}, so no attack is right more than {allowed} of times")
 
     def build(model_seed: int) -> nn.Module:
@@ -94,33 +98,37 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
             momentum=MOMENTUM,
         )
         records[name] = train_run(folder, data, build, MODEL, settings, canaries, coins, seed)
-        tell(f"trained, {LABELS[name]}: test accuracy {plain(percent(records[name]['test_accuracy']))}")
-        audits[name] = _attack_and_judge(folder, name, canaries, coins, claim, data.classes)
+        tell(f"trained, {LABELS[name]}: test accuracy {plain(percent(records[name].test_accuracy))}")
+        audits[name] = _attack_and_judge(output, name, canaries, claim, data.classes)
     tell("audited both against the same claim")
     report = write_report([output / name / "audit.json" for name in RUNS], output / "report.html")[0]
     return DemoResult(audits, records, report)
 
 
 def _attack_and_judge(
-    folder: Path, name: str, canaries: Any, coins: Any, claim: Claim, classes: tuple[str, ...]
-) -> dict[str, Any]:
-    """Score the checkpoint, write the scores, open the coins, judge."""
-    checkpoint = folder / CHECKPOINT
+    output: Path, name: str, canaries: CanarySet, claim: Claim, classes: tuple[str, ...]
+) -> AuditResult:
+    """Score the checkpoint, write the scores, open the coins, check the chain, judge."""
+    folder, checkpoint = output / name, output / name / CHECKPOINT
     model = open_model(checkpoint, MODEL, canaries.x.shape[1:], classes)
     scores = score_canaries(model, canaries, SCORE)
     record = ScoreRecord(
-        SCORE, 1, len(canaries), canaries.sha256, canaries.method, CHECKPOINT, sha256_of_checkpoint(checkpoint)
+        SCORE,
+        views=1,
+        canaries=len(canaries),
+        canaries_sha256=canaries.sha256,
+        canary_method=canaries.method,
+        checkpoint=CHECKPOINT,
+        checkpoint_sha256=sha256_of_checkpoint(checkpoint),
     )
-    save_scores(folder / "scores.csv", scores, record)
-    # The broken trainer believes in its noise: it is audited on its claim, without the truthful record of what it did.
-    run = read_json(folder / RUN, "run record") if name == "private" else None
-    result = audit(
-        scores.scores,
-        coins.member,
-        claim,
-        run=run,
-        threat_model={"score": SCORE, "views": 1, "canary_method": canaries.method},
-        label=LABELS[name],
+    save_scores(folder / "scores.csv", scores.scores, replace(record, counts=scores.counts()))
+    given = AuditInput(
+        scores=folder / "scores.csv",
+        coins=output / "coins.json",
+        commitment=output / "commitment.json",
+        # The broken trainer believes in its noise: it is audited on its claim, without the truthful record of its run.
+        run=folder / RUN if name == "private" else None,
     )
-    write_json(folder / "audit.json", result)
+    result = judge(read_evidence(given, label=LABELS[name]), claim, AuditSettings())
+    result.save(folder / "audit.json")
     return result

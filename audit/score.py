@@ -7,9 +7,6 @@ coins afterwards can show that the score was not chosen to suit them.
 from __future__ import annotations
 
 import hashlib
-import io
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +14,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from .. import __version__
 from ..attacks import AttackScores, global_threshold, hinge, loss, phi
 from ..attacks.one_run import one_run
 from ..attacks.query import query_logits, view_list
 from ..canaries import CanarySet
-from ..foundation import InputError, read_json, sha256_of_file, write_bytes, write_json
+from ..foundation import InputError, sha256_of_file
 from .choices import SCORES, SUFFIXES, VIEWS
-
-_SIGNIFICANT_DIGITS = 10  # of float64 scores: what remains is the same for every batch size and device
+from .verdict.score_record import ScoreRecord, load_score_record
 
 
 def score_canaries(
@@ -91,81 +86,32 @@ def _logits(model: nn.Module, x: np.ndarray, views: int, batch_size: int, device
         model.float()  # exact: each number was a float32 before
 
 
-@dataclass(frozen=True)
-class ScoreRecord:
-    """What is fixed before the coins are opened; the side file of the scores."""
-
-    score: str
-    views: int
-    canaries: int
-    canaries_sha256: str
-    canary_method: str
-    checkpoint: str
-    checkpoint_sha256: str
-    reference_checkpoint: str | None = None
-    reference_sha256: str | None = None
-    model: str | None = None
-    pixel_mean: tuple[float, ...] | None = None
-    pixel_std: tuple[float, ...] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        value = {"schema_version": 1, **self.__dict__}
-        for key in ("pixel_mean", "pixel_std"):
-            value[key] = None if value[key] is None else list(value[key])
-        return value
+_CHOSEN = (  # not the places of the checkpoints: a file may move; its hash says what it is
+    "score",
+    "views",
+    "canaries",
+    "canaries_sha256",
+    "canary_method",
+    "checkpoint_sha256",
+    "reference_sha256",
+    "model",
+    "pixel_mean",
+    "pixel_std",
+)
 
 
-def side_file(output: str | Path) -> Path:
-    """scores.csv -> scores.json"""
-    return Path(output).with_suffix(".json")
-
-
-def check_output_file(output: str | Path, record: ScoreRecord) -> None:
+def check_scores_output(output: str | Path, record: ScoreRecord) -> None:
     """Refuse an unknown suffix, and a file that holds another score: choosing among several is a multiple test."""
     path = Path(output)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"output {str(path)!r} must end in {', '.join(SUFFIXES)}")
-    beside = side_file(path)
-    if not beside.exists():
-        return
-    earlier = read_json(beside, "score record")
-    earlier = earlier if isinstance(earlier, dict) else {}
-    paths = ("checkpoint", "reference_checkpoint")  # a file may move; its hash says what it is
-    changed = sorted(key for key, value in record.to_json().items() if key not in paths and earlier.get(key) != value)
+    earlier = load_score_record(path)
+    changed = [] if earlier is None else sorted(record.differences(earlier, _CHOSEN))
     if changed:
         raise InputError(
             f"{str(path)!r} holds scores that differ in {', '.join(changed)}: name another output (of several scores "
             "only the one that was fixed before the coins were opened may decide)"
         )
-
-
-def save_scores(output: str | Path, scores: AttackScores, record: ScoreRecord) -> None:
-    """Write canary_id and score as .csv, .parquet or .npz, the record beside it. NaN is an abstention and stays."""
-    check_output_file(output, record)
-    path = Path(output)
-    canary_id = np.arange(len(scores))
-    values = np.array([float(f"{value:.{_SIGNIFICANT_DIGITS}g}") for value in scores.scores])
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".npz":
-        np.savez(buffer, canary_id=canary_id, score=values)
-    else:
-        import pandas as pd
-
-        frame = pd.DataFrame({"canary_id": canary_id, "score": values})
-        if path.suffix.lower() == ".csv":
-            frame.to_csv(buffer, index=False, na_rep="nan")
-        else:
-            frame.to_parquet(buffer, index=False)
-    write_json(
-        side_file(path),
-        {
-            **record.to_json(),
-            "counts": scores.counts(),
-            "versions": {"coalmine": __version__, "torch": torch.__version__},
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        },
-    )
-    write_bytes(path, buffer.getvalue())
 
 
 def sha256_of_checkpoint(path: str | Path) -> str:

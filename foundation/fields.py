@@ -7,6 +7,7 @@ control characters and no unpaired surrogates, which neither HTML nor UTF-8 can 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import Any
 from . import InputError
 
 LONGEST_TEXT = 4000
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,10 @@ class Fields:
     content: Mapping[str, Any]
     source: str
     path: str = ""
+    remedy: str = "write it with coalmine audit"
 
     def error(self, name: str, needed: str, value: Any, remedy: str = "") -> InputError:
-        remedy = remedy or "write it with coalmine audit"
+        remedy = remedy or self.remedy
         return InputError(f"{self.source}: {self.path}{name} must be {needed}, got {shown(value)}: {remedy}")
 
     def fields(self, name: str, optional: bool = False) -> Fields | None:
@@ -35,7 +38,7 @@ class Fields:
             return None
         if not isinstance(value, Mapping):
             raise self.error(name, "an object", value)
-        return Fields(value, self.source, f"{self.path}{name}.")
+        return Fields(value, self.source, f"{self.path}{name}.", self.remedy)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         found = self.fields(name, optional=True)
@@ -50,7 +53,9 @@ class Fields:
         for place, one in enumerate(value):
             if not isinstance(one, Mapping):
                 raise self.error(f"{name}[{place}]", "an object", one)
-        return [Fields(one, self.source, f"{self.path}{name}[{place}].") for place, one in enumerate(value)]
+        return [
+            Fields(one, self.source, f"{self.path}{name}[{place}].", self.remedy) for place, one in enumerate(value)
+        ]
 
     def text(self, name: str, default: str | None = None) -> str:
         value = self.content.get(name)
@@ -66,6 +71,25 @@ class Fields:
         if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
             raise self.error(name, "a list of texts", value)
         return tuple(clean(one) for one in value)
+
+    def optional_text(self, name: str) -> str | None:
+        return None if self.content.get(name) is None else self.text(name)
+
+    def sha256(self, name: str) -> str | None:
+        """64 lower-case hex digits, or None where absent or null."""
+        value = self.content.get(name)
+        if value is not None and not (isinstance(value, str) and _SHA256.fullmatch(value)):
+            raise self.error(name, "64 lower-case hex digits or null", value)
+        return value
+
+    def boolean(self, name: str) -> bool | None:
+        value = self.content.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self.error(name, "true or false", value)
+        return value
+
+    def optional_whole(self, name: str) -> int | None:
+        return None if self.content.get(name) is None else self.whole(name)
 
     def one_of(self, name: str, choices: Sequence[str]) -> str:
         value = self.content.get(name)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .audit_file import Audit, read_audit
     from .markdown import model_card
     from .page import write_report
+    from .read import read_audit
 
-__all__ = ["Audit", "model_card", "read_audit", "write_report"]
+__all__ = ["model_card", "read_audit", "write_report"]
 
-_HOME = {"Audit": "audit_file", "read_audit": "audit_file", "model_card": "markdown", "write_report": "page"}
+_HOME = {"read_audit": "read", "model_card": "markdown", "write_report": "page"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
+from ..audit.verdict.estimate import Estimate
+from ..audit.verdict.result import AuditResult
 from . import drawing
-from .audit_file import Audit, Estimate
 from .drawing import FORBIDDEN, INK, MUTED
 from .rounding import at_most, number
 from .theory import AccuracyCurve, accuracy_curve, parameter_of
@@ -32,13 +33,13 @@ class Headline:
     """The audits that share an axis, with the curves of their claims (one for all that claim the same)."""
 
     parameter: str
-    audits: tuple[tuple[int, Audit, Estimate], ...]  # place among all audits of the page: colour and marker
+    audits: tuple[tuple[int, AuditResult, Estimate], ...]  # place among all audits of the page: colour and marker
     curves: tuple[tuple[str, AccuracyCurve], ...]
     low: float
     high: float
 
 
-def headlines(audits: Sequence[Audit]) -> tuple[Headline, ...]:
+def headlines(audits: Sequence[AuditResult]) -> tuple[Headline, ...]:
     """At most one figure for each parameter; audits without a claim, or without an accuracy, are left out."""
     found = []
     for parameter in AXIS_LABELS:
@@ -129,7 +130,9 @@ def shares_a_claimed_value(headline: Headline) -> bool:
     return len(set(claimed)) < len(claimed)
 
 
-def _point(axes: drawing.Axes, headline: Headline, turn: int, point: tuple[int, Audit, Estimate], narrow: bool) -> None:
+def _point(
+    axes: drawing.Axes, headline: Headline, turn: int, point: tuple[int, AuditResult, Estimate], narrow: bool
+) -> None:
     place, audit, accuracy = point
     claimed = _claimed(audit, headline.parameter)
     twins = [t for t, (_, a, _) in enumerate(headline.audits) if _claimed(a, headline.parameter) == claimed]
@@ -180,9 +183,9 @@ def _bottom(headline: Headline) -> float:
     return min(0.48, lowest - 0.02)
 
 
-def _claimed(audit: Audit, parameter: str) -> float:
+def _claimed(audit: AuditResult, parameter: str) -> float:
     assert audit.claim is not None
-    return float(audit.claim.mechanism[parameter])
+    return float(audit.claim.record[parameter])
 
 
 _MARKER_WORDS = {

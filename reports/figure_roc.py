@@ -10,14 +10,15 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..audit.verdict.curves import Roc
+from ..audit.verdict.result import AuditResult
 from . import drawing
-from .audit_file import Audit, Roc
 from .drawing import FORBIDDEN, INK, MUTED
 from .rounding import number
 from .theory import TradeOff, trade_off
 
 
-def draw_roc(audit: Audit, place: int = 0, width: int = 410, height: int = 360) -> Figure:
+def draw_roc(audit: AuditResult, place: int = 0, width: int = 410, height: int = 360) -> Figure:
     """Errors: ValueError for an audit without a ROC; the page asks first."""
     roc = _roc(audit)
     least = smallest_rate(audit)
@@ -53,7 +54,7 @@ def draw_roc(audit: Audit, place: int = 0, width: int = 410, height: int = 360) 
     return figure
 
 
-def describe_roc(audit: Audit) -> str:
+def describe_roc(audit: AuditResult) -> str:
     roc = _roc(audit)
     points = [
         f"true-positive rate {number(p.true_positive_rate)} at false-positive rate {number(p.false_positive_rate)}"
@@ -65,7 +66,7 @@ def describe_roc(audit: Audit) -> str:
     return f"ROC of {audit.label} on logarithmic axes.{area} {'; '.join(points)}{'.' if points else ''}{forbidden}"
 
 
-def smallest_rate(audit: Audit) -> float:
+def smallest_rate(audit: AuditResult) -> float:
     """Where the axes begin: a decade edge at or below one non-member's share, at least 10⁻⁶."""
     non_members = max(audit.counts.non_members, 10)
     return float(10.0 ** -min(6, int(np.ceil(np.log10(non_members)))))
@@ -114,7 +115,7 @@ def _operating_points(axes: drawing.Axes, roc: Roc, least: float, ink: str, mark
         label = "_nolegend_"
 
 
-def _roc(audit: Audit) -> Roc:
+def _roc(audit: AuditResult) -> Roc:
     if audit.roc is None or len(audit.roc.false_positive_rate) < 2:
         raise ValueError(f"audit {audit.label!r} holds no ROC curve")
     return audit.roc

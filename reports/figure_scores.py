@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..audit.verdict.result import AuditResult
 from . import drawing
-from .audit_file import Audit
 from .drawing import INK
 
 
-def draw_scores(audit: Audit, place: int = 0, width: int = 410, height: int = 360) -> Figure:
+def draw_scores(audit: AuditResult, place: int = 0, width: int = 410, height: int = 360) -> Figure:
     """Errors: ValueError for an audit without a histogram; the page asks first."""
     histogram = audit.histogram
     if histogram is None:
         raise ValueError(f"audit {audit.label!r} holds no histogram")
-    score = str(audit.threat_model.get("score", "")).strip()
+    score = str(audit.threat_model.score or "").strip()
     with drawing.style():
         figure, axes = drawing.new_figure(width, height)
         axes.stairs(
@@ -35,7 +35,7 @@ def draw_scores(audit: Audit, place: int = 0, width: int = 410, height: int = 36
     return figure
 
 
-def describe_scores(audit: Audit) -> str:
+def describe_scores(audit: AuditResult) -> str:
     histogram = audit.histogram
     assert histogram is not None
     parts = []

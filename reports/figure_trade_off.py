@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..audit.verdict.result import AuditResult
 from . import drawing
-from .audit_file import Audit
 from .drawing import FORBIDDEN, INK, MUTED
 from .theory import trade_off
 
 
-def draw_trade_off(audit: Audit, place: int = 0, width: int = 410, height: int = 360) -> Figure:
+def draw_trade_off(audit: AuditResult, place: int = 0, width: int = 410, height: int = 360) -> Figure:
     """Errors: ValueError for an audit without a ROC; the page asks first."""
     if audit.roc is None:
         raise ValueError(f"audit {audit.label!r} holds no ROC curve")
@@ -41,6 +41,6 @@ def draw_trade_off(audit: Audit, place: int = 0, width: int = 410, height: int =
     return figure
 
 
-def describe_trade_off(audit: Audit) -> str:
+def describe_trade_off(audit: AuditResult) -> str:
     forbidden = "" if audit.claim is None else " The error rates that the claim forbids are shaded, below its curve."
     return f"False-negative rate against false-positive rate of {audit.label}, on linear axes.{forbidden}"

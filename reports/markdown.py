@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..audit.verdict.result import AuditResult
 from . import words
-from .audit_file import Audit
 from .rounding import UP, at_least, at_most, number, p_value, percent
 from .summary import canaries_in_words, epsilon_bound, guessed, p_value_class
 
@@ -18,7 +18,7 @@ _CAVEATS = {
 }
 
 
-def model_card(audit: Audit) -> str:
+def model_card(audit: AuditResult) -> str:
     """The block, one Markdown list item a line. Text from the file is escaped: it can add no markup and no line."""
     lines = "\n".join(
         (
@@ -32,16 +32,16 @@ def model_card(audit: Audit) -> str:
     return lines.replace("\u00a0", " ")
 
 
-def _caveat(audit: Audit) -> str:
+def _caveat(audit: AuditResult) -> str:
     if audit.verdict == "rejected" and epsilon_bound(audit) is None:
         return "no bound on ε is given: how much leaks is not said."
     return _CAVEATS[words.verdict(audit)]
 
 
-def _claim(audit: Audit) -> str:
+def _claim(audit: AuditResult) -> str:
     if audit.claim is None:
         return "none stated."
-    said = _plain(words.mechanism(audit.claim.mechanism))
+    said = _plain(words.mechanism(audit.claim.record))
     accuracy, epsilon = audit.claim.accuracy, audit.claim.epsilon
     if accuracy is not None and accuracy.promised is not None:
         said += f"; expected attack accuracy at most {percent(accuracy.promised, UP)}"
@@ -50,10 +50,10 @@ def _claim(audit: Audit) -> str:
     return f"{said} (theory; {_plain(words.spaced(audit.claim.adjacency))} adjacency)."
 
 
-def _method(audit: Audit) -> str:
+def _method(audit: AuditResult) -> str:
     model = audit.threat_model
-    kind = " ".join(words.spaced(str(model[n])) for n in ("canary_method", "canary_kind") if model.get(n))
-    access = ", ".join(words.spaced(str(model[n])) for n in ("access", "score") if model.get(n))
+    kind = " ".join(words.spaced(one) for one in (model.canary_method, model.canary_kind) if one)
+    access = ", ".join(words.spaced(one) for one in (model.access, model.score) if one)
     version = audit.versions.get("coalmine")
     tool = f"coalmine {version}" if version else "coalmine"
     drawn = "fair coins" if audit.fair_coins else "membership not by coins"
@@ -63,7 +63,7 @@ def _method(audit: Audit) -> str:
     )
 
 
-def _result(audit: Audit) -> str:
+def _result(audit: AuditResult) -> str:
     parts = [words.VERDICT_WORDS[words.verdict(audit)].lower().replace("no power: ", "no power, ")]
     if audit.p_value is not None:
         parts.append(f"p = {p_value(audit.p_value)} (class {p_value_class(audit)}, α = {number(audit.alpha)})")
@@ -74,7 +74,7 @@ def _result(audit: Audit) -> str:
     return "; ".join(parts) + "."
 
 
-def _validity(audit: Audit) -> str:
+def _validity(audit: AuditResult) -> str:
     epsilon = epsilon_bound(audit)
     used = [p_value_class(audit)] if audit.p_value is not None else []
     used += [epsilon.validity] if epsilon is not None and epsilon.validity not in used else []

@@ -6,23 +6,24 @@ and the page's own policy forbids the browser to load any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from ..audit.verdict.curves import Roc
+from ..audit.verdict.result import AuditResult
 from ..foundation import check_output_file, check_output_folder, write_bytes, write_text
 from . import drawing, rounding, words
-from .audit_file import Audit, Roc, read_audits
 from .figure_headline import Headline, describe_headline, draw_headline, headlines, shares_a_claimed_value
 from .figure_roc import describe_roc, draw_roc
 from .figure_scores import describe_scores, draw_scores
 from .figure_trade_off import describe_trade_off, draw_trade_off
 from .markdown import model_card
+from .read import Source, read_audits
 from .summary import Summary, canaries_in_words, epsilon_bound, informative, p_value_class, several, summarise
 
 
@@ -50,15 +51,13 @@ class Section:
     """One audit as the page shows it."""
 
     place: int
-    audit: Audit
+    audit: AuditResult
     summary: Summary
     drawings: tuple[Drawing, ...]
     card: str
 
 
-def write_report(
-    audits: Sequence[str | Path | Mapping[str, Any]], output: str | Path, figures: str | Path | None = None
-) -> list[Path]:
+def write_report(audits: Sequence[Source], output: str | Path, figures: str | Path | None = None) -> list[Path]:
     """Write the page of one audit or many; return the files written, the page first.
 
     audits   paths of audit.json files, or their content
@@ -83,12 +82,12 @@ def write_report(
     return files
 
 
-def render(audits: Sequence[Audit]) -> str:
+def render(audits: Sequence[AuditResult]) -> str:
     """The HTML of the page, the same to the byte for the same audits."""
     return _page(audits)[0]
 
 
-def _page(audits: Sequence[Audit]) -> tuple[str, list[Drawing]]:
+def _page(audits: Sequence[AuditResult]) -> tuple[str, list[Drawing]]:
     sections = tuple(
         Section(place, audit, summarise(audit), tuple(_audit_drawings(audit, place)), model_card(audit))
         for place, audit in enumerate(audits)
@@ -124,6 +123,7 @@ def _page(audits: Sequence[Audit]) -> tuple[str, list[Drawing]]:
         used=_classes_used(audits),
         mechanism=words.mechanism,
         facts=words.facts,
+        provenance=words.provenance,
         p_value_class=p_value_class,
         informative=informative,
         canaries=canaries_in_words,
@@ -147,7 +147,7 @@ def _note(headline: Headline) -> str:
     return " ".join(said)
 
 
-def _headline_drawings(audits: Sequence[Audit]) -> Iterator[Drawing]:
+def _headline_drawings(audits: Sequence[AuditResult]) -> Iterator[Drawing]:
     for headline in headlines(audits):
         yield Drawing(
             name=f"headline-{headline.parameter.replace('_', '-')}",
@@ -159,7 +159,7 @@ def _headline_drawings(audits: Sequence[Audit]) -> Iterator[Drawing]:
         )
 
 
-def _audit_drawings(audit: Audit, place: int) -> Iterator[Drawing]:
+def _audit_drawings(audit: AuditResult, place: int) -> Iterator[Drawing]:
     if _has_curve(audit.roc):
         yield Drawing(
             *(f"roc-{place + 1}", "ROC curve", describe_roc(audit)),
@@ -180,7 +180,7 @@ def _has_curve(roc: Roc | None) -> bool:
     return roc is not None and len(roc.false_positive_rate) >= 2
 
 
-def _classes_used(audits: Sequence[Audit]) -> list[str]:
+def _classes_used(audits: Sequence[AuditResult]) -> list[str]:
     used = {estimate.validity for audit in audits for estimate in audit.estimates}
     used |= {p_value_class(audit) for audit in audits if audit.p_value is not None}
     used |= {audit.roc.validity for audit in audits if audit.roc is not None}
@@ -188,19 +188,19 @@ def _classes_used(audits: Sequence[Audit]) -> list[str]:
     return [one for one in words.CLASS_WORDS if one in used]
 
 
-def _title(audits: Sequence[Audit]) -> str:
+def _title(audits: Sequence[AuditResult]) -> str:
     if len(audits) == 1:
         return f"Privacy audit: {audits[0].label}"
     return f"Privacy audits: {_many(audits)} compared"
 
 
-def _heading(audits: Sequence[Audit]) -> str:
+def _heading(audits: Sequence[AuditResult]) -> str:
     if len(audits) > 1:
         return _many(audits) if any(several(audit) for audit in audits) else f"{_many(audits)}, audited"
     repeated = audits[0].repeated
     return audits[0].label if repeated is None else f"{audits[0].label}: {repeated.runs} training runs"
 
 
-def _many(audits: Sequence[Audit]) -> str:
+def _many(audits: Sequence[AuditResult]) -> str:
     """An audit of repeated training is several runs, so a page with one counts audits."""
     return f"{len(audits)} {'audits' if any(several(audit) for audit in audits) else 'training runs'}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..audit.verdict.estimate import Estimate
+from ..audit.verdict.result import AuditResult
 from . import words
-from .audit_file import Audit, Estimate
 from .rounding import UP, at_least, at_most, confidence, number, p_value, percent, percent_interval
 
 
@@ -24,7 +25,7 @@ class Summary:
     next_steps: tuple[str, ...]
 
 
-def summarise(audit: Audit) -> Summary:
+def summarise(audit: AuditResult) -> Summary:
     return Summary(
         verdict=words.VERDICT_WORDS[words.verdict(audit)],
         sentence=_sentence(audit),
@@ -36,7 +37,7 @@ def summarise(audit: Audit) -> Summary:
     )
 
 
-def p_value_class(audit: Audit) -> str:
+def p_value_class(audit: AuditResult) -> str:
     """The class of the estimate that is this p-value; else A against a bare (ε, δ), B against a mechanism's curve."""
     if audit.p_value_class is not None:
         return audit.p_value_class
@@ -45,10 +46,10 @@ def p_value_class(audit: Audit) -> str:
             return estimate.validity
     if not audit.fair_coins or audit.claim is None:
         return "none"
-    return "A" if "epsilon" in audit.claim.mechanism and "name" not in audit.claim.mechanism else "B"
+    return "A" if "epsilon" in audit.claim.record and "name" not in audit.claim.record else "B"
 
 
-def epsilon_bound(audit: Audit) -> Estimate | None:
+def epsilon_bound(audit: AuditResult) -> Estimate | None:
     """The lower bound on ε that the audit lists first; a metric that is not a bound does not count."""
     return next(
         (
@@ -60,7 +61,7 @@ def epsilon_bound(audit: Audit) -> Estimate | None:
     )
 
 
-def _sentence(audit: Audit) -> str:
+def _sentence(audit: AuditResult) -> str:
     if audit.verdict == "rejected":
         return f"The training {'runs leak' if several(audit) else 'run leaks'} more than the privacy claim allows."
     if audit.verdict == "not_rejected":
@@ -74,17 +75,17 @@ def _sentence(audit: Audit) -> str:
     return "The run was measured, but there is no claim to judge it against."
 
 
-def several(audit: Audit) -> bool:
+def several(audit: AuditResult) -> bool:
     """Whether the audit is of several training runs together."""
     return audit.repeated is not None and audit.repeated.runs > 1
 
 
-def _claimed(audit: Audit) -> str:
+def _claimed(audit: AuditResult) -> str:
     claim = audit.claim
     if claim is None:
         return "Nothing was claimed."
     trained = "Each model was trained" if several(audit) else "The model was trained"
-    said = f"{trained} with {words.mechanism(claim.mechanism)}."
+    said = f"{trained} with {words.mechanism(claim.record)}."
     if claim.accuracy is not None and claim.accuracy.promised is not None:
         said += (
             f" If so, no attack, whatever it knows, tells members from non-members with an expected accuracy above "
@@ -95,7 +96,7 @@ def _claimed(audit: Audit) -> str:
     return said
 
 
-def _measured(audit: Audit) -> str:
+def _measured(audit: AuditResult) -> str:
     said = _canaries(audit)
     if guesses := "; ".join(guessed(audit)):
         said += f" {guesses[0].upper() if guesses[0].isascii() else guesses[0]}{guesses[1:]}."
@@ -119,14 +120,14 @@ def _measured(audit: Audit) -> str:
     return said + _run_by_run(audit)
 
 
-def _canaries(audit: Audit) -> str:
+def _canaries(audit: AuditResult) -> str:
     counts = audit.counts
     drawn = "by fair coins" if audit.fair_coins else f"not by coins ({words.spaced(audit.membership)})"
     many = canaries_in_words(audit)
     return f"{many}: {counts.members} trained on, {counts.non_members} left out, decided {drawn}."
 
 
-def canaries_in_words(audit: Audit) -> str:
+def canaries_in_words(audit: AuditResult) -> str:
     """'300 canaries', '4 independent runs × 300 canaries' or '40 independent runs with one canary each'."""
     canaries, repeated = audit.counts.canaries, audit.repeated
     if repeated is not None and repeated.design == "one_canary":
@@ -136,7 +137,7 @@ def canaries_in_words(audit: Audit) -> str:
     return f"{canaries} canaries"
 
 
-def guessed(audit: Audit) -> list[str]:
+def guessed(audit: AuditResult) -> list[str]:
     """How many of all canaries were guessed right; then the guesses that decided, where some did.
 
     Where neither the p-value is below 1 nor an ε was proved, no number of guesses decided anything.
@@ -150,7 +151,7 @@ def guessed(audit: Audit) -> list[str]:
         said.append("the attack made no guess")
     if audit.repeated is not None or not counts.guesses:
         return said
-    most = "" if audit.guess_rule.get("name") in ("all", "sign", "split") else "most confident "
+    most = "" if audit.guess_rule.name in ("all", "sign", "split") else "most confident "
     decided = f"the {counts.guesses} {most}guesses, {counts.correct} right"
     epsilon = epsilon_bound(audit)
     if audit.p_value is not None and audit.p_value < 1 and p_value_class(audit) in ("A", "B"):
@@ -160,17 +161,17 @@ def guessed(audit: Audit) -> list[str]:
     return said
 
 
-def informative(audit: Audit, estimate: Estimate) -> bool:
+def informative(audit: AuditResult, estimate: Estimate) -> bool:
     """An upper bound on the noise multiplier tells something only where it lies below the claimed one."""
     if estimate.quantity != "noise_multiplier" or audit.claim is None:
         return True
-    claimed = audit.claim.mechanism.get("noise_multiplier")
+    claimed = audit.claim.record.get("noise_multiplier")
     if claimed is None or not _is_number(claimed):
         return True
     return estimate.value is not None and estimate.value <= claimed
 
 
-def _run_by_run(audit: Audit) -> str:
+def _run_by_run(audit: AuditResult) -> str:
     repeated = audit.repeated
     if repeated is None:
         return ""
@@ -195,7 +196,7 @@ def _run_by_run(audit: Audit) -> str:
     return said
 
 
-def _shown(audit: Audit) -> str:
+def _shown(audit: AuditResult) -> str:
     if audit.verdict == "rejected":
         kept = "these runs: runs that keep" if several(audit) else "this run: a run that keeps"
         return (
@@ -208,14 +209,14 @@ def _shown(audit: Audit) -> str:
     if words.verdict(audit) == "not_judged":
         return "Nothing about the claim: without fair coins no test of it is valid. All numbers are metrics."
     if audit.verdict == "no_power":
-        smallest = audit.power.get("smallest_reportable_p_value")
-        reach = f" is {at_least(smallest, 2)}, not below" if _is_number(smallest) else " is not below"
+        smallest = audit.power.smallest_reportable_p_value
+        reach = " is not below" if smallest is None else f" is {at_least(smallest, 2)}, not below"
         reach += f" α = {number(audit.alpha)}"
         return f"Nothing. The smallest p-value that even a perfect attack could have reached{reach}."
     return "How far this attack tells members from non-members. Nothing about any promise."
 
 
-def _p_against_alpha(audit: Audit) -> str:
+def _p_against_alpha(audit: AuditResult) -> str:
     return f" (p = {p_value(audit.p_value)}, class {p_value_class(audit)}, against α = {number(audit.alpha)})"
 
 
@@ -229,7 +230,7 @@ _NOT_SHOWN = {
 }
 
 
-def _next_steps(audit: Audit) -> tuple[str, ...]:
+def _next_steps(audit: AuditResult) -> tuple[str, ...]:
     if audit.verdict == "rejected":
         return (
             "Noise: is Gaussian noise added at every step, empty steps too, with standard deviation "
@@ -267,13 +268,13 @@ def _next_steps(audit: Audit) -> tuple[str, ...]:
     )
 
 
-def _power_steps(audit: Audit) -> tuple[str, ...]:
+def _power_steps(audit: AuditResult) -> tuple[str, ...]:
     steps = []
-    largest, smallest = (audit.power.get(n) for n in ("largest_reportable_epsilon", "smallest_reportable_p_value"))
-    if _is_number(largest):
+    largest, smallest = audit.power.largest_reportable_epsilon, audit.power.smallest_reportable_p_value
+    if largest is not None:
         reach = f"With {audit.counts.canaries} canaries even a perfect attack could report no more than "
         reach += f"ε = {at_most(largest)}"
-        if _is_number(smallest):
+        if smallest is not None:
             reach += f", and no p-value below {at_least(smallest, 2)}"
         steps.append(reach + ": more canaries see further.")
     steps.append("How many canaries would be enough: `coalmine power --claim claim.json --violation 2`.")

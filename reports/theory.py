@@ -8,16 +8,14 @@ points depends on the claim alone, never on a clock, so that a report is reprodu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..audit.bounds import mechanism_from_record
-from ..foundation import InputError
-from .audit_file import Claim
+from ..audit.bounds import EpsilonDelta, Mechanism, TradeOffCurve, with_noise_multiplier
+from ..audit.verdict.allowed import Allowed
 
 FORMULA = ("random_allocation", "fixed_bins")  # a closed form that is an upper bound
 EXACT_FORMULA = ("gaussian", "full_batch")  # a closed form that is the value itself
@@ -49,48 +47,44 @@ class AccuracyCurve:
     exact_upper: np.ndarray
 
 
-def mechanism_of(claim: Claim) -> Any | None:
-    """The claim's mechanism, or None where this version knows none of that name."""
-    try:
-        return mechanism_from_record(dict(claim.mechanism))
-    except (InputError, KeyError, TypeError):
-        return None
-
-
-def parameter_of(claim: Claim | None) -> str | None:
+def parameter_of(claim: Allowed | None) -> str | None:
     """The axis on which a claim's curve is drawn: noise_multiplier, or epsilon for a bare (ε, δ)."""
     if claim is None:
         return None
     names = ("noise_multiplier", "epsilon")
-    return next((name for name in names if _positive(claim.mechanism.get(name))), None)
+    return next((name for name in names if _positive(claim.record.get(name))), None)
 
 
-def accuracy_curve(claim: Claim, low: float, high: float) -> AccuracyCurve | None:
+def accuracy_curve(claim: Allowed, low: float, high: float) -> AccuracyCurve | None:
     """The bound over [low, high] of the claim's parameter, or None where theory has no mechanism of that name."""
     parameter = parameter_of(claim)
-    if parameter is None or mechanism_of(claim) is None:
+    if parameter is None or claim.mechanism is None:
         return None
     known = claim.accuracy
     at_claim = None if known is None or known.lower is None or known.upper is None else (known.lower, known.upper)
-    return _accuracy_curve(_frozen(claim.mechanism), parameter, low, high, at_claim)
+    return _accuracy_curve(claim.mechanism, parameter, low, high, at_claim)
 
 
 @lru_cache(maxsize=64)
 def _accuracy_curve(
-    record: tuple[tuple[str, Any], ...], parameter: str, low: float, high: float, at_claim: tuple[float, float] | None
+    mechanism: Mechanism, parameter: str, low: float, high: float, at_claim: tuple[float, float] | None
 ) -> AccuracyCurve:
-    name = dict(record).get("name")
+    name = mechanism.record().get("name")
     formula_is_exact = parameter == "epsilon" or name in EXACT_FORMULA
-    claimed = float(dict(record)[parameter])
+    claimed = float(mechanism.record()[parameter])
 
-    def at(value: float) -> Any:
-        return mechanism_from_record(dict(record) | {parameter: float(value)})
+    def at(value: float) -> Mechanism:
+        match mechanism:
+            case EpsilonDelta():
+                return EpsilonDelta(value, mechanism.delta_value)
+            case _:
+                return with_noise_multiplier(mechanism, value)
 
     values = np.geomspace(low, high, FORMULA_POINTS) if formula_is_exact or name in FORMULA else np.empty(0)
     bound = np.array([at(value).accuracy_bound() for value in values])
     easy = values[bound <= HARDEST_ACCURACY] if name in FORMULA else np.array([HARDEST_SHARE * claimed, high])
     exact = [] if formula_is_exact or at_claim is None else [(claimed, *at_claim)]
-    if not formula_is_exact and easy.size and dict(record).get("steps_per_epoch", 1) <= MOST_STEPS:
+    if not formula_is_exact and easy.size and getattr(mechanism, "steps_per_epoch", 1) <= MOST_STEPS:
         for value in np.geomspace(easy[0], easy[-1], EXACT_POINTS).tolist():
             interval = at(value).accuracy(width=EXACT_WIDTH)
             exact.append((value, float(interval.lower), float(interval.upper)))
@@ -116,11 +110,11 @@ class TradeOff:
     label: str
 
 
-def trade_off(claim: Claim | None, least: float) -> TradeOff | None:
+def trade_off(claim: Allowed | None, least: float) -> TradeOff | None:
     """The claimed curve from false-positive rate `least` to 1, or None without a claim that theory knows."""
-    if claim is None or mechanism_of(claim) is None:
+    if claim is None or claim.mechanism is None:
         return None
-    curve = _curve(_frozen(claim.mechanism))
+    curve = _curve(claim.mechanism)
     fine = np.geomspace(min(least, 1e-3), 1.0, 200)
     rates = np.unique(np.concatenate([fine, 1.0 - fine, np.linspace(0.0, 1.0, 101)]))
     rates = rates[rates >= 0.0]
@@ -128,13 +122,9 @@ def trade_off(claim: Claim | None, least: float) -> TradeOff | None:
 
 
 @lru_cache(maxsize=16)
-def _curve(record: tuple[tuple[str, Any], ...]) -> Any:
-    return mechanism_from_record(dict(record)).trade_off_curve()
+def _curve(mechanism: Mechanism) -> TradeOffCurve:
+    return mechanism.trade_off_curve()
 
 
 def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-
-
-def _frozen(mechanism: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted((str(name), value) for name, value in mechanism.items() if not isinstance(value, dict | list)))

@@ -8,8 +8,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from ..audit.verdict.allowed import Allowed
+from ..audit.verdict.result import AuditResult
 from ..foundation.fields import clean
-from .audit_file import Audit, Claim
 from .rounding import number
 
 VERDICT_WORDS = {
@@ -22,6 +23,7 @@ VERDICT_WORDS = {
 CLASS_WORDS = {
     "A": "assumes fair independent coins and nothing else: any mechanism, any dependence between canaries",
     "B": "assumes fair coins, and that the mechanism's trade-off curve is the claimed one",
+    "runs": "assumes that the training runs are independent of each other, and nothing of the canaries inside a run",
     "C": "assumes that errors are independent across canaries, which one training run does not guarantee",
     "Bayesian": "a credible statement under a prior, not a confidence bound",
     "none": "a metric or an estimate, not a bound",
@@ -30,6 +32,7 @@ CLASS_WORDS = {
 CLASS_IN_SHORT = {
     "A": "holds for any training, given fair coins",
     "B": "holds for the claimed mechanism, given fair coins",
+    "runs": "holds if the runs are independent",
     "C": "holds if canaries err independently, which one run does not guarantee",
     "Bayesian": "holds under a prior",
     "none": "is a metric only",
@@ -89,14 +92,29 @@ def mechanism_name(record: Mapping[str, Any]) -> str:
     return _MECHANISMS.get(name, spaced(name))
 
 
-def curve_name(claim: Claim, varied: str) -> str:
+def curve_name(claim: Allowed, varied: str) -> str:
     """The mechanism without the parameter that runs along the axis."""
-    return ", ".join([mechanism_name(claim.mechanism), *_parameters(claim.mechanism, varied)])
+    return ", ".join([mechanism_name(claim.record), *_parameters(claim.record, varied)])
 
 
-def verdict(audit: Audit) -> str:
+def verdict(audit: AuditResult) -> str:
     """The verdict's key in words and sentences: the file's own, except that an untested claim is not judged."""
     return audit.verdict if audit.verdict != "no_power" or audit.judged else "not_judged"
+
+
+def provenance(audit: AuditResult) -> dict[str, str]:
+    """Which links of the chain from the set to the audit were checked, and the hashes of what was read."""
+    chain = audit.provenance
+    told = {"commitment": chain.commitment}
+    told |= {link.between: "checked" if link.checked else f"not checked: {link.why}" for link in chain.links}
+    hashes = {
+        "canary set": chain.canaries_sha256,
+        "coins": chain.coins_sha256,
+        "checkpoint": chain.checkpoint_sha256,
+        "scores": chain.scores_sha256,
+        "claim": chain.claim_sha256,
+    }
+    return told | {f"{name}, SHA-256": digest for name, digest in hashes.items() if digest}
 
 
 def quantity(name: str) -> str:

@@ -7,86 +7,59 @@ before the coins were opened may decide: a folder keeps the attack whose scores 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ... import __version__
-from ...foundation import InputError, read_json, write_json, write_text
+from ...foundation import InputError, write_json
+from ..verdict.score_record import ScoreRecord, load_score_record, save_scores, side_file
 
 if TYPE_CHECKING:
     from .conclude import LiraResult
 
-_FIXED = (
-    "score",
-    "views",
-    "canaries_sha256",
-    "checkpoint_sha256",
-    "arrays_sha256",
-)  # of scores under one name, whatever is opened
+_FIXED = ("score", "views", "canaries_sha256", "checkpoint_sha256", "arrays_sha256")  # whatever is opened
 _FIXED_ONCE_OPENED = (*_FIXED, "shadows", "seed")
 
 
-def score_record(attack: str, **facts: Any) -> dict[str, Any]:
-    """What is fixed before the coins are opened: score = the attack's name, and whatever facts are known (not None)."""
-    return {"schema_version": 1, "score": attack} | {name: value for name, value in facts.items() if value is not None}
-
-
-def check_folder(output: Path, record: dict[str, Any], compared: tuple[str, ...] | None = None) -> None:
+def check_folder(output: Path, record: ScoreRecord, compared: tuple[str, ...] | None = None) -> None:
     """Refuse a folder with scores of another attack or of other canaries: several scores are several looks.
 
     compared: the facts that are known already; left out, all. More shadow models may be trained as long as no score
     was written beside its open coin.
     """
     for beside in sorted(output.glob("scores*.json")):
-        earlier = read_json(beside, "score record")
-        if not isinstance(earlier, dict) or not isinstance(earlier.get("score"), str):
-            raise InputError(f"{str(beside)!r} is no score record: name another --output")
-        fixed = compared or (_FIXED_ONCE_OPENED if earlier.get("coins_opened") else _FIXED)
-        changed = [name for name in fixed if earlier.get(name) != record.get(name)]
+        earlier = load_score_record(beside)
+        assert earlier is not None
+        fixed = compared or (_FIXED_ONCE_OPENED if earlier.coins_opened else _FIXED)
+        changed = earlier.differences(record, fixed)
         if changed:
-            told = ", ".join(f"{name} ({earlier.get(name)}, now {record.get(name)})" for name in changed)
+            told = ", ".join(f"{name} ({getattr(earlier, name)}, now {getattr(record, name)})" for name in changed)
             raise InputError(
                 f"--output {str(output)!r} holds scores that differ in {told}: name another folder, and if you look at "
                 "several with the coins open, say so by `coalmine audit --looks`; shadow models that fit may be copied "
                 "there with the folder shadows"
             )
-        before, now = earlier.get("shadows"), record.get("shadows")
-        if isinstance(before, int) and isinstance(now, int) and now < before:
+        if earlier.shadows is not None and record.shadows is not None and record.shadows < earlier.shadows:
             raise InputError(
-                f"--output {str(output)!r} holds scores from {before} shadow models, which scores from {now} would "
-                "replace: name another folder; shadow models may be copied there with the folder shadows"
+                f"--output {str(output)!r} holds scores from {earlier.shadows} shadow models, which scores from "
+                f"{record.shadows} would replace: name another folder; shadow models may be copied there with the "
+                "folder shadows"
             )
 
 
-def write_result(output: Path, result: LiraResult, record: dict[str, Any]) -> list[Path]:
+def write_result(output: Path, result: LiraResult, record: ScoreRecord) -> list[Path]:
     """scores.csv (canary_id, score, member where known) and scores.json, one pair a target, and lira.json.
 
-    record: of `score_record`; its score is the attack that is written. Returns the paths of all but the records.
+    record.score is the attack that is written. Returns the paths of all but the records.
     """
     check_folder(output, record)
-    attack = record["score"]
     files, members = [], result.arrays.target_member
-    for t, scores in enumerate(result.scores[attack]):
-        lines = ["canary_id,score" + (",member" if members is not None else "")]
-        for i, value in enumerate(scores.scores):
-            flag = f",{int(members[t, i])}" if members is not None else ""
-            lines.append(f"{i},{value:.10g}{flag}")
-        files.append(output / ("scores.csv" if len(result.scores[attack]) == 1 else f"scores_target{t}.csv"))
-        beside = files[-1].with_suffix(".json")
-        opened = beside.is_file() and read_json(beside, "score record").get("coins_opened")
-        write_json(
-            beside,
-            {
-                **record,
-                **({"coins_opened": True} if opened else {}),
-                "details": dict(scores.details),
-                "counts": scores.counts(),
-                "versions": {"coalmine": __version__},
-                "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            },
-        )
-        write_text(files[-1], "\n".join(lines) + "\n")
+    for t, scores in enumerate(result.scores[record.score]):
+        files.append(output / ("scores.csv" if len(result.scores[record.score]) == 1 else f"scores_target{t}.csv"))
+        earlier = load_score_record(files[-1]) if side_file(files[-1]).is_file() else None
+        opened = True if earlier is not None and earlier.coins_opened else record.coins_opened
+        told = replace(record, coins_opened=opened, details=dict(scores.details), counts=scores.counts())
+        save_scores(files[-1], scores.scores, told, None if members is None else members[t])
     write_json(output / "lira.json", result.record)
     return [*files, output / "lira.json"]
 

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ...foundation import InputError, read_json
+from ...foundation import InputError
+from ..training.run_record import RunRecord, load_run
 
 
 def recipe_of_run(
     target: Path | None, model: str | None, given: dict[str, Any]
-) -> tuple[str | None, dict[str, Any], dict[str, Any] | None]:
+) -> tuple[str | None, dict[str, Any], RunRecord | None]:
     """Model, settings and record of a `coalmine train` run where --target is its folder; options that are given win."""
     if target is None or not (target / "run.json").is_file():
         return model, given, None
-    run = read_json(target / "run.json", "run record")
-    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict) or not isinstance(run.get("model"), dict):
+    run = load_run(target)
+    if run.settings is None or run.model is None:
         raise InputError(f"run record {str(target / 'run.json')!r} holds no model and settings: give them as options")
-    settings = {k: v if v is not None else run["settings"].get(k) for k, v in given.items()}
-    return model or run["model"].get("name"), settings, run
+    settings = {k: v if v is not None else run.settings.get(k) for k, v in given.items()}
+    return model or run.model.name, settings, run
 
 
 def target_members_of(path: Path | None, data: str, training_rows: int, test_rows: int) -> Any:

@@ -9,7 +9,7 @@ from .interval import Interval
 from .mechanism import Mechanism
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
-from .records import mechanism_from_record
+from .records import mechanism_from_record, with_noise_multiplier
 from .trade_off import (
     TradeOffCurve,
     chi_square_curve,
@@ -40,4 +40,5 @@ __all__ = [
     "one_line_bound",
     "polygon_curve",
     "total_variation_curve",
+    "with_noise_multiplier",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...foundation import InputError
@@ -49,3 +50,10 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
     if missing:
         raise InputError(f"mechanism {name!r} needs {', '.join(fields)}: {', '.join(missing)} is missing")
     return kind(**{f: record[f] for f in fields})
+
+
+def with_noise_multiplier(mechanism: Mechanism, noise_multiplier: float) -> Mechanism:
+    """The same mechanism with other noise. Errors: InputError for a bare (epsilon, delta), which has none."""
+    if not hasattr(mechanism, "noise_multiplier"):
+        raise InputError(f"the claim {mechanism.record()} has no noise multiplier: claim a mechanism")
+    return replace(mechanism, noise_multiplier=noise_multiplier)  # type: ignore[type-var]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...foundation import InputError, write_json
+from ...foundation import InputError
 from .claim_options import (
     DELTA,
     ClaimFile,
@@ -25,7 +25,8 @@ from .options import Json, Quiet, print_json, remark
 from .replacing import replacing_audit
 
 if TYPE_CHECKING:
-    from ...reports.audit_file import Audit, Estimate
+    from ..verdict.estimate import Estimate
+    from ..verdict.result import AuditResult
 
 app = typer.Typer(add_completion=False)
 
@@ -36,6 +37,10 @@ def audit(
         Path, typer.Option("--scores", help="csv, parquet or npz with canary_id, score, optional view and member.")
     ],
     coins: Annotated[Path | None, typer.Option("--coins", help="coins.json: who was a member, by fair coins.")] = None,
+    commitment: Annotated[
+        Path | None,
+        typer.Option("--commitment", help="commitment.json, published before training: the coins must be its."),
+    ] = None,
     membership: Annotated[
         str | None,
         typer.Option("--membership", help="coins, random_split or unknown; coins where --coins is given."),
@@ -91,6 +96,13 @@ def audit(
         str | None, typer.Option("--canary-method", help="How the canaries were made, for the record.")
     ] = None,
     canary_kind: Annotated[str, typer.Option("--canary-kind", help="example or gradient, for the record.")] = "example",
+    insertion: Annotated[
+        str,
+        typer.Option(
+            "--insertion",
+            help="What a coin decided: add_remove, whether a record is in; replace_one, which of two records is in.",
+        ),
+    ] = "add_remove",
     label: Annotated[str, typer.Option("--label", help="A name for this audit in reports.")] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", callback=replacing_audit, help="Write audit.json here.")
@@ -105,11 +117,10 @@ def audit(
 
     Example: coalmine audit --scores scores.csv --coins coins.json --claim claim.json --output runs/x/audit.json
     """
-    from ..verdict.claim import load_run
-    from ..verdict.judge import AuditSettings
-    from ..verdict.judge import audit as judge
-    from ..verdict.membership import check_coins_against_run, join, load_coins
-    from ..verdict.scores import load_scores, score_record_beside
+    from ..verdict.facts import ThreatModel
+    from ..verdict.input import AuditInput, read_evidence
+    from ..verdict.judge import judge
+    from ..verdict.settings import AuditSettings
 
     settings = AuditSettings(
         guess_rule=guess_rule_from_options(guess_rule, guesses),
@@ -120,10 +131,7 @@ def audit(
         sign=sign,
         independence=independence,
     )
-    if access not in ("black_box", "white_box"):
-        raise InputError(f"--access {access!r} is not known: choose black_box or white_box")
-    if canary_kind not in ("example", "gradient"):
-        raise InputError(f"--canary-kind {canary_kind!r} is not known: choose example or gradient")
+    _check_words(access, canary_kind, insertion)
     claimed = claim_from_options(
         claim=claim,
         mechanism=mechanism,
@@ -135,46 +143,35 @@ def audit(
         sampling_rate=sampling_rate,
         steps=steps,
     )
-    run_record = load_run(run) if run is not None else None
     declared = membership or ("coins" if coins is not None or claimed is None else claimed.membership)
-    coins_file = load_coins(coins) if coins is not None else None
-    read, record = load_scores(scores, infinite), score_record_beside(scores)
-    scored, drawn = record.get("canaries_sha256"), coins_file.canaries_sha256 if coins_file else None
-    if scored and drawn and scored != drawn:
-        raise InputError(
-            f"the scores in {str(scores)!r} are of the canary set {str(scored)[:12]}…, the coins of {drawn[:12]}…: "
-            "give the coins that were drawn for the scored set"
-        )
-    values, members = join(read, coins_file, declared)
-    if coins is not None and run_record is not None:
-        check_coins_against_run(coins, run_record)
-    result = judge(
-        values,
-        members,
-        claimed,
-        settings,
-        membership=declared,
-        run=run_record,
-        threat_model={
-            "access": access,
-            "score": score_name or record.get("score"),
-            "views": record.get("views", read.views),
-            "canary_kind": canary_kind,
-            "canary_method": canary_method or record.get("canary_method"),
-        },
-        label=label,
+    evidence = read_evidence(
+        AuditInput(scores, coins, commitment, run, claim, infinite),
+        declared,
+        ThreatModel(access, score_name, 1, canary_kind, canary_method, insertion),
+        label,
     )
+    result = judge(evidence, claimed, settings)
     if output is not None:
-        write_json(output, result)
+        result.save(output)
     if json:
-        print_json(result)
+        print_json(result.to_json())
     else:
         for line in [*summary(result), *delta_remark(epsilon, delta)]:
             typer.echo(line)
         if output is not None:
             remark(f"written: {output}", quiet)
-    if fail_on_rejection and result["verdict"] == "rejected":
+    if fail_on_rejection and result.verdict == "rejected":
         raise typer.Exit(1)
+
+
+def _check_words(access: str, canary_kind: str, insertion: str) -> None:
+    for option, given, words in (
+        ("--access", access, ("black_box", "white_box")),
+        ("--canary-kind", canary_kind, ("example", "gradient")),
+        ("--insertion", insertion, ("add_remove", "replace_one")),
+    ):
+        if given not in words:
+            raise InputError(f"{option} {given!r} is not known: choose {' or '.join(words)}")
 
 
 def guess_rule_from_options(name: str | None, guesses: str | None) -> Any:
@@ -193,35 +190,37 @@ def guess_rule_from_options(name: str | None, guesses: str | None) -> Any:
     return GuessRule(name or "fixed", highest, lowest)
 
 
-def summary(result: dict[str, Any]) -> list[str]:
+def summary(result: AuditResult) -> list[str]:
     """What a person reads: verdict first, then every number with its class; bounds rounded to the safe side."""
-    from ...reports.audit_file import read_audit
     from ...reports.rounding import at_least, at_most, number, plain
     from ...reports.summary import canaries_in_words, guessed
 
-    audit, counts = read_audit(result), result["counts"]
+    counts = result.counts
     lines = [
-        result["verdict_text"],
-        *(one.replace("ε", "epsilon") for one in guessed(audit)),
-        f"{canaries_in_words(audit).replace('×', 'x')} ({counts['members']} members, {counts['non_members']} "
-        f"non-members), {counts['undefined']} undefined, {counts['ties']} tied; rule {result['guess_rule']['name']}",
+        result.verdict_text,
+        *(one.replace("ε", "epsilon") for one in guessed(result)),
+        f"{canaries_in_words(result).replace('×', 'x')} ({counts.members} members, {counts.non_members} "
+        f"non-members), {counts.undefined} undefined, {counts.ties} tied; rule {result.guess_rule.name}",
     ]
-    lines += [_estimate_line(audit, estimate) for estimate in audit.estimates]
-    for point in result["roc"]["tpr_at_fpr"]:
-        at = f"TPR at FPR {point['false_positive_rate']:g}"
-        if point["refused"]:
-            lines.append(f"  {at}: refused ({point['refused']})")
+    if result.fair_coins:
+        lines.append(f"commitment: {result.provenance.commitment}")
+    lines += [_estimate_line(result, estimate) for estimate in result.estimates]
+    for point in result.roc.operating_points if result.roc is not None else ():
+        at = f"TPR at FPR {point.false_positive_rate:g}"
+        if point.refused or point.interval is None or point.counts is None:
+            lines.append(f"  {at}: refused ({point.refused})")
         else:
-            low, high = point["interval"]
+            low, high = point.interval
+            tp, fp, _, _ = point.counts
             lines.append(
-                f"  {at}: {number(point['true_positive_rate'])} [{at_least(low)}, {at_most(high)}] "
-                f"(tp {point['tp']}, fp {point['fp']}; class {result['roc']['class']})"
+                f"  {at}: {number(point.true_positive_rate)} [{at_least(low)}, {at_most(high)}] "
+                f"(tp {tp}, fp {fp}; class {result.roc.validity if result.roc else 'none'})"
             )
-    lines += [f"remark: {text}" for text in result["remarks"]]
+    lines += [f"remark: {text}" for text in result.remarks]
     return [plain(line) for line in lines]
 
 
-def _estimate_line(audit: Audit, estimate: Estimate) -> str:
+def _estimate_line(audit: AuditResult, estimate: Estimate) -> str:
     from ...reports.rounding import UP, at_least, at_most, number, p_value, percent
     from ...reports.summary import informative
 

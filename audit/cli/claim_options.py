@@ -51,7 +51,7 @@ def claim_from_options(
     **parameters: Any,
 ) -> Claim | None:
     """The claim that the options name, None if they name none. Errors: InputError where they name two."""
-    from ..verdict.claim import claim_from_json, load_claim
+    from ..verdict.claim import Claim, load_claim
 
     given = {key: value for key, value in parameters.items() if value is not None}
     ways = [
@@ -78,4 +78,4 @@ def claim_from_options(
         content["adjacency"] = adjacency
     if membership is not None:
         content["membership"] = membership
-    return claim_from_json(content)
+    return Claim.from_json(content)

@@ -29,7 +29,8 @@ def demo(
 
     result = run_demo(output, seed, lambda line: remark(line, quiet or json_output))
     if json_output:
-        print_json({"report": str(result.report), "audits": result.audits})
+        audits = {name: audit.to_json() for name, audit in result.audits.items()}
+        print_json({"report": str(result.report), "audits": audits})
         return
     from rich.console import Console
     from rich.table import Table
@@ -40,14 +41,14 @@ def demo(
     for heading in ("run", "test acc.", "attack acc.", "allowed", "p-value", "verdict"):
         table.add_column(heading, justify="left" if heading in ("run", "verdict") else "right")
     for name, audit in result.audits.items():
-        attack = next(e for e in audit["estimates"] if e["quantity"] == "attack_accuracy")
+        attack, allowed = audit.estimate("attack_accuracy"), audit.claim and audit.claim.accuracy
         table.add_row(
-            audit["label"],
-            plain(percent(result.records[name]["test_accuracy"])),
-            plain(percent(attack["value"])),
-            plain(percent(audit["claim"]["accuracy"]["upper"], UP)),
-            plain(p_value(audit["p_value"])),
-            audit["verdict"].replace("_", " "),
+            audit.label,
+            plain(percent(result.records[name].test_accuracy)),
+            plain(percent(attack and attack.value)),
+            plain(percent(allowed and allowed.upper, UP)),
+            plain(p_value(audit.p_value)),
+            audit.verdict.replace("_", " "),
         )
     Console().print(table)
     typer.echo(f"Open {result.report} in a browser: what was claimed, what was measured, what it means.")

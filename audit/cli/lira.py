@@ -128,7 +128,8 @@ def lira(
     }
     if sum(given is not None for given in (arrays, folder, train or model or target)) > 1 and (arrays or folder):
         raise InputError("--arrays, --folder and training (--model, --train, --target) exclude each other: give one")
-    from ..lira.output import check_folder, score_record, summary, write_result
+    from ..lira.output import check_folder, summary, write_result
+    from ..verdict.score_record import ScoreRecord
 
     _check_choices(attack, views, folder, layout)
     unused = [f"--{name.replace('_', '-')}" for name, value in trained.items() if value is not None]
@@ -144,7 +145,7 @@ def lira(
     }.items():  # fmt: skip
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
-    check_folder(output, score_record(attack), compared=("score",))
+    check_folder(output, ScoreRecord(attack), compared=("score",))
     inputs, facts = None, {}
     if arrays is not None or folder is not None:
         collected = _collected(arrays, folder, layout, target_index)
@@ -168,7 +169,7 @@ def lira(
         )
     result = conclude(collected, attack, inputs, seed, next_step)
     facts = {"views": collected.shadow_phi.shape[2], "shadows": collected.shadows, "seed": seed} | facts
-    files = write_result(output, result, score_record(attack, **facts))
+    files = write_result(output, result, ScoreRecord(attack, **facts))
     if json_output:
         print_json(result.record)
         return
@@ -223,8 +224,9 @@ def _trained(
 
         recipe = user_recipe(train, str(Path.cwd()))
     from ...canaries import CanarySet, Coins
-    from ..lira.output import check_folder, score_record
+    from ..lira.output import check_folder
     from ..training.data import load_data
+    from ..verdict.score_record import ScoreRecord
 
     source = load_data(data)
     canary_set = CanarySet.load(canaries) if canaries else None
@@ -275,7 +277,7 @@ def _trained(
             check_run(run, target, None if canary_set is None else canary_set.sha256)
         attacked = open_model(weights, model, source.input_shape, source.classes)
         facts |= {"checkpoint": str(weights), "checkpoint_sha256": sha256_of_checkpoint(weights), "model": model}
-    check_folder(output, score_record(attack, **facts))
+    check_folder(output, ScoreRecord(attack, **facts))
     names = VIEWS[views]
     total = -(-shadows // chunk) + (0 if target is not None else -(-targets // chunk))
     with _cluster(scheduler), stepper(total, "shadow models", quiet) as advance:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ...foundation import InputError, write_json
+from ...foundation import InputError
 from ..choices import SCORES
 from .claim_options import ClaimFile
 from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
@@ -86,12 +86,15 @@ def repeat(
     from ..recipe import engine_recipe
     from ..repeat import repeat_training
     from ..rows import universe
+    from ..training.run_record import RunRecord
     from ..training.settings import TrainingSettings
-    from ..verdict.repeated import judge_repeated
+    from ..verdict.facts import ThreatModel
+    from ..verdict.provenance import Provenance
+    from ..verdict.repeated import Circumstances, judge_repeated
     from ..work import Work
     from .audit import summary
 
-    trained: dict[str, Any] = {"train": train}
+    ran = None
     rows = universe(source, canary_set)
     where = str(torch_device(device))
     if own is not None:
@@ -109,27 +112,36 @@ def repeat(
             sampler=sampler,
             momentum=momentum,
         )
-        trained = {"mechanism": settings.mechanism(), "settings": settings.record(), "divisor_is_public": True}
+        ran = RunRecord(
+            settings.mechanism(), clipping_norm, settings.divisor, True, settings=settings.record(),
+            data_fingerprint=source.fingerprint, canaries_sha256=canary_set.sha256,
+        )  # fmt: skip
         if claimed is not None:
-            check_claim_against_run(claimed, trained)
+            check_claim_against_run(claimed, ran)
         recipe = engine_recipe(rows, model, settings, chunk, where)
     with stepper(-(-runs // chunk), "training", quiet) as advance:
         work = Work(output, seed, chunk, jobs, advance=advance)
         done = repeat_training(rows, canary_set, recipe, work, runs, score=score, one_canary=one_canary, device=where)
     result = judge_repeated(
-        done, claimed, label=label, threat_model={"score": score, "canary_method": canary_set.method}
+        done,
+        claimed,
+        evidence=Circumstances(
+            ran,
+            ThreatModel(score=score, canary_method=canary_set.method),
+            Provenance(canaries_sha256=canary_set.sha256),
+            label,
+        ),
     )
-    result["run"] = trained if train is None else None
-    write_json(output / "audit.json", result)
+    result.save(output / "audit.json")
     if json_output:
-        print_json(result)
+        print_json(result.to_json())
         return
     for line in summary(result):
         typer.echo(line)
-    if "over_dispersion" in result["repeated"]:
-        spread = result["repeated"]["over_dispersion"]
+    spread = result.repeated
+    if spread is not None and spread.over_dispersion is not None:
         typer.echo(
-            f"  variance between runs over the binomial one: {spread['ratio']:.3g} (p = {spread['p_value']:.2g} for "
-            "independent canaries)"
+            f"  variance between runs over the binomial one: {spread.over_dispersion:.3g} "
+            f"(p = {spread.over_dispersion_p_value:.2g} for independent canaries)"
         )
     remark(f"written: {output / 'audit.json'}", quiet)

@@ -28,14 +28,15 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
-    from ...reports.audit_file import read_audits
     from ...reports.page import write_report
+    from ...reports.read import read_audits
     from ...reports.rounding import p_value
     from ...reports.summary import p_value_class
     from ...reports.words import verdict
+    from ..verdict.result import AuditResult
 
     read = read_audits(audits)
-    files = write_report(audits, output, figures)
+    files = write_report(read, output, figures)
     if json:
         print_json(
             {
@@ -45,9 +46,9 @@ def report(
             }
         )
         return
-    for audit in read:
+    for path, audit in zip(audits, read, strict=True):
         p = "" if audit.p_value is None else f", p = {p_value(audit.p_value)} (class {p_value_class(audit)})"
         remark(f"{audit.label}: {verdict(audit).replace('_', ' ')}{p}", quiet)
-        if not audit.labelled:
-            remark(f"  {audit.source} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
+        if not AuditResult.load(path).label:
+            remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...foundation import InputError, read_json
+from ...foundation import InputError
 from ..choices import SCORES, SUFFIXES, VIEWS
 from .options import Device, Json, Quiet, print_json, remark, torch_device, writable_file
+
+if TYPE_CHECKING:
+    from ..training.run_record import RunRecord
 
 app = typer.Typer(add_completion=False)
 
@@ -99,13 +103,14 @@ def score(
     canary_set = CanarySet.load(canaries)
     if views > 1 and canary_set.x.ndim != 4:
         raise InputError(f"--views {views} needs images (channels, height, width), the canaries are no images")
-    from ..score import ScoreRecord, check_output_file, normalised, save_scores, score_canaries, sha256_of_checkpoint
+    from ..score import check_scores_output, normalised, score_canaries, sha256_of_checkpoint
     from ..training.checkpoint import open_model
+    from ..verdict.score_record import ScoreRecord, save_scores
 
     where = torch_device(device)
     if run is not None:
         check_run(run, checkpoint, canary_set.sha256)
-        model = model or run["model"]["name"]
+        model = model or (run.model.name if run.model else None)
         checkpoint = checkpoint / "checkpoint.safetensors"
     classes = _classes(canary_set, data, run)
     record = ScoreRecord(
@@ -122,7 +127,7 @@ def score(
         pixel_mean=mean,
         pixel_std=std,
     )
-    check_output_file(output, record)
+    check_scores_output(output, record)
     shape = canary_set.x.shape[1:]
     opened = [
         open_model(path, model, shape, classes, trust_code=trust_code) if path else None
@@ -135,7 +140,7 @@ def score(
     scores = score_canaries(
         target, canary_set, score, views=views, reference=reference, batch_size=batch_size, device=where
     )
-    save_scores(output, scores, record)
+    save_scores(output, scores.scores, replace(record, counts=scores.counts()))
     for line in scores.remarks():
         remark(line, quiet)
     if json:
@@ -144,33 +149,35 @@ def score(
         typer.echo(f"{output}: {score} of {len(scores)} canaries, {views} view(s), {scores.distinct} distinct values")
 
 
-def _run_record(checkpoint: Path) -> dict[str, Any] | None:
+def _run_record(checkpoint: Path) -> RunRecord | None:
     """run.json where --checkpoint names the folder of a `coalmine train` run."""
-    path = checkpoint / "run.json"
-    if not path.is_file():
+    from ..training.run_record import load_run
+
+    if not (checkpoint / "run.json").is_file():
         return None
-    record = read_json(path, "run record")
-    model = record.get("model") if isinstance(record, dict) else None
-    if not isinstance(model, dict) or not isinstance(model.get("name"), str):
-        raise InputError(f"run record {str(path)!r} names no model: give the checkpoint file and --model")
+    record = load_run(checkpoint)
+    if record.model is None:
+        raise InputError(
+            f"run record {str(checkpoint / 'run.json')!r} names no model: give the checkpoint file and --model"
+        )
     return record
 
 
-def check_run(run: dict[str, Any], folder: Path, canaries_sha256: str | None) -> None:
+def check_run(run: RunRecord, folder: Path, canaries_sha256: str | None) -> None:
     """Errors: InputError for a run that is not finished or was trained with other canaries; None: no set is asked."""
-    if not run.get("finished"):
+    if not run.finished:
         raise InputError(
             f"the run in {str(folder)!r} is not finished: the same `coalmine train` command goes on with it"
         )
-    trained = run.get("canaries_sha256")
+    trained = run.canaries_sha256
     if canaries_sha256 is not None and trained not in (None, canaries_sha256):
         raise InputError(
-            f"the run in {str(folder)!r} was trained with other canaries ({str(trained)[:12]}…) than --canaries "
-            f"({canaries_sha256[:12]}…): give the set that it was trained with"
+            f"the run in {str(folder)!r} was trained with other canaries ({trained}) than --canaries "
+            f"({canaries_sha256}): give the set that it was trained with"
         )
 
 
-def _classes(canaries: Any, data: str | None, run: dict[str, Any] | None) -> tuple[str, ...]:
+def _classes(canaries: Any, data: str | None, run: RunRecord | None) -> tuple[str, ...]:
     """Class names; their numbers where no data is given."""
     if data is not None:
         from ..training.data import load_data
@@ -183,7 +190,7 @@ def _classes(canaries: Any, data: str | None, run: dict[str, Any] | None) -> tup
         if source.input_shape != canaries.x.shape[1:]:
             raise InputError(f"--canaries have shape {canaries.x.shape[1:]}, --data {data} has {source.input_shape}")
         return source.classes
-    count = canaries.classes or (run or {}).get("model", {}).get("classes")
+    count = canaries.classes or (run.model.classes if run is not None and run.model is not None else None)
     if not isinstance(count, int):
         raise InputError("--canaries does not state the number of classes: give --data")
     return tuple(str(label) for label in range(count))

@@ -109,11 +109,11 @@ def train(
             on_epoch=done,
         )
     if json_output:
-        print_json(record)
+        print_json(record.to_json())
         return
-    shown = {name: record[f"{name}_accuracy"] for name in ("train", "test")}
+    shown = {"train": record.train_accuracy, "test": record.test_accuracy}
     if not trained:
         typer.echo(f"{output} holds this run already, finished: nothing was trained")
         return
-    typer.echo(f"trained {record['epochs_done']} epochs of {source.name} with {sampler}; files in {output}")
+    typer.echo(f"trained {record.epochs_done} epochs of {source.name} with {sampler}; files in {output}")
     typer.echo("accuracy: " + ", ".join(f"{name} {v:.3f}" for name, v in shown.items() if v is not None))

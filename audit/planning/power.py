@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation import InputError, numpy_stream
+from ..bounds import EpsilonDelta, Mechanism, with_noise_multiplier
 from ..estimators.f_dp import trade_off_curve
 from ..estimators.guess_rules import (
     GuessRule,
@@ -93,20 +94,18 @@ def perfect_tally(rule: GuessRule, canaries: int, alpha: float) -> Tally:
     return Tally(tested, np.array([tested]), np.array([tested]))
 
 
-def violated(claim: Claim, factor: float) -> Any:
+def violated(claim: Claim, factor: float) -> Mechanism:
     """The mechanism that runs when the claim is violated by `factor`: its noise divided by it; a bare epsilon times it.
 
     Errors: InputError for a claim that has neither.
     """
     if not (math.isfinite(factor) and factor > 0):
         raise InputError(f"violation must be a positive number, got {factor!r}")
-    pair = epsilon_delta_of(claim.mechanism)
-    if pair:
-        return type(claim.mechanism)(pair[0] * factor, pair[1])
-    record = {key: value for key, value in claim.record.items() if key != "name"}
-    if "noise_multiplier" not in record:
-        raise InputError(f"the claim {claim.record} has no noise multiplier to violate")
-    return type(claim.mechanism)(**(record | {"noise_multiplier": record["noise_multiplier"] / factor}))
+    match claim.mechanism:
+        case EpsilonDelta() as bare:
+            return EpsilonDelta(bare.epsilon_value * factor, bare.delta_value)
+        case mechanism:
+            return with_noise_multiplier(mechanism, claim.record["noise_multiplier"] / factor)
 
 
 def detection_power(

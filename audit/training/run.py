@@ -17,7 +17,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ from ... import __version__
 from ...canaries import CanarySet, Coins
 from ...canaries.coins import commit
 from ...canaries.injection import remaining_rows
-from ...foundation import InputError, fresh_seed, read_json, sha256_of_bytes, write_bytes, write_json
+from ...foundation import InputError, fresh_seed, sha256_of_bytes, write_bytes, write_json
 from ...foundation.tensor_file import pack, unpack
 from .data import Data
 from .engine import BuildModel, Stack, fitting_threads, initial_stack, train_epochs
+from .run_record import ModelRecord, RunRecord, load_run
 from .settings import TrainingSettings
 
 RUN, INITIAL, STATE, CHECKPOINT = (
@@ -40,6 +41,17 @@ RUN, INITIAL, STATE, CHECKPOINT = (
     "initial.safetensors",
     "training_state.safetensors",
     "checkpoint.safetensors",
+)
+CHANGING = (  # of a record between the first epoch and the last
+    "epochs_done",
+    "finished",
+    "train_accuracy",
+    "test_accuracy",
+    "initial_accuracy",
+    "majority_share",
+    "initial_sha256",
+    "checkpoint_sha256",
+    "versions",
 )
 
 
@@ -98,8 +110,8 @@ def train_run(
     seed: int | None = None,
     device: str | torch.device = "cpu",
     on_epoch: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
-    """Train, or go on with, the run in `output`; returns the content of run.json.
+) -> RunRecord:
+    """Train, or go on with, the run in `output`; returns what run.json holds.
 
     Without a seed all randomness starts from the operating system's entropy. on_epoch hears how many epochs are
     done. Errors: InputError when the folder holds another run, or anything does not fit, before training starts.
@@ -109,34 +121,45 @@ def train_run(
     record = _record(data, model_name, settings, canaries, coins, seed)
     earlier = _earlier(output, record)
     _sweep(output)
-    if earlier is not None and earlier["finished"]:
+    if earlier is not None and earlier.finished:
         return earlier
     stack = _start(output, build, seed, earlier, device)
     if earlier is None:
-        write_bytes(output / INITIAL, _weights(stack))
+        initial = _weights(stack)
+        untrained = accuracy(stack.modules()[0], *_natural(rows, device))
+        record = replace(record, initial_sha256=sha256_of_bytes(initial), initial_accuracy=untrained)
+        write_bytes(output / INITIAL, initial)
         _save_state(output, stack)
-        write_json(output / RUN, record)
+        write_json(output / RUN, record.to_json())
+    else:
+        record = earlier
     x, y = torch.as_tensor(rows.x).to(device), torch.as_tensor(rows.y).to(device)
     with fitting_threads(stack):
         for _ in train_epochs(stack, x, y, rows.membership[None], settings):
             _save_state(output, stack)
-            write_json(output / RUN, record | {"epochs_done": stack.epochs_done})
+            write_json(output / RUN, replace(record, epochs_done=stack.epochs_done).to_json())
             if on_epoch:
                 on_epoch(stack.epochs_done)
     model = stack.modules()[0]
-    record |= {
-        "epochs_done": stack.epochs_done,
-        "finished": True,
+    weights = _weights(stack)
+    record = replace(
+        record,
+        epochs_done=stack.epochs_done,
+        finished=True,
         # of the natural rows alone: a figure that the coins have no part in beyond the model itself
-        "train_accuracy": accuracy(model, x[: rows.natural], y[: rows.natural]),
-        "test_accuracy": accuracy(
-            model, torch.as_tensor(data.x_test).to(device), torch.as_tensor(data.y_test).to(device)
-        ),
-    }
-    write_bytes(output / CHECKPOINT, _weights(stack))
-    write_json(output / RUN, record)
+        train_accuracy=accuracy(model, *_natural(rows, device)),
+        test_accuracy=accuracy(model, torch.as_tensor(data.x_test).to(device), torch.as_tensor(data.y_test).to(device)),
+        checkpoint_sha256=sha256_of_bytes(weights),
+    )
+    write_bytes(output / CHECKPOINT, weights)
+    write_json(output / RUN, record.to_json())
     (output / STATE).unlink()
     return record
+
+
+def _natural(rows: TrainingRows, device: str | torch.device) -> tuple[Tensor, Tensor]:
+    """The rows that are in whatever the coins say."""
+    return tuple(torch.as_tensor(part[: rows.natural]).to(device) for part in (rows.x, rows.y))  # type: ignore
 
 
 def accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 1024) -> float | None:
@@ -159,31 +182,32 @@ def _record(
     canaries: CanarySet | None,
     coins: Coins | None,
     seed: int | None,
-) -> dict[str, Any]:
-    """run.json before the first epoch. Nothing in it depends on the coins but their commitment."""
-    return {
-        "mechanism": settings.mechanism(),
-        "clipping_norm": settings.clipping_norm,
-        "divisor": settings.divisor,
-        "divisor_is_public": True,
-        "epochs_done": 0,
-        "finished": False,
-        "settings": settings.record(),
-        "model": {"name": model_name, "input_shape": list(data.x.shape[1:]), "classes": len(data.classes)},
-        "data": data.name,
-        "data_fingerprint": data.fingerprint,
-        "canaries_sha256": canaries.sha256 if canaries else None,
-        "commitment": commit(coins)["coins_sha256"] if coins else None,
+) -> RunRecord:
+    """The record before the first epoch. Nothing in it depends on the coins but their commitment."""
+    return RunRecord(
+        mechanism=settings.mechanism(),
+        clipping_norm=settings.clipping_norm,
+        divisor=settings.divisor,
+        divisor_is_public=True,
+        epochs_done=0,
+        finished=False,
+        settings=settings.record(),
+        model=ModelRecord(model_name, tuple(data.x.shape[1:]), len(data.classes)),
+        data=data.name,
+        data_fingerprint=data.fingerprint,
+        canaries_sha256=canaries.sha256 if canaries else None,
+        commitment=commit(coins)["coins_sha256"] if coins else None,
         # tells one seeded run from another without telling a seed; one that was drawn leaves nothing here
-        "given_seed_sha256": None if seed is None else sha256_of_bytes(f"coalmine seed {seed}".encode()),
-        "versions": {"coalmine": __version__, "python": platform.python_version(), "torch": torch.__version__},
-    }
+        given_seed_sha256=None if seed is None else sha256_of_bytes(f"coalmine seed {seed}".encode()),
+        majority_share=float(np.bincount(data.y).max() / len(data.y)),
+        versions={"coalmine": __version__, "python": platform.python_version(), "torch": torch.__version__},
+    )
 
 
-def _identity(record: dict[str, Any]) -> dict[str, Any]:
+def _identity(record: RunRecord) -> dict[str, Any]:
     """What must be equal for a folder to hold the same run."""
-    changing = ("epochs_done", "finished", "train_accuracy", "test_accuracy", "versions")
-    return {key: value for key, value in json.loads(json.dumps(record)).items() if key not in changing}
+    told = json.loads(json.dumps(record.to_json()))
+    return {key: value for key, value in told.items() if key not in CHANGING}
 
 
 def _sweep(output: Path) -> None:
@@ -193,19 +217,19 @@ def _sweep(output: Path) -> None:
             left.unlink(missing_ok=True)
 
 
-def _earlier(output: Path, record: dict[str, Any]) -> dict[str, Any] | None:
+def _earlier(output: Path, record: RunRecord) -> RunRecord | None:
     if not (output / RUN).exists():
         return None
-    earlier = read_json(output / RUN, "run record")
-    known, wanted = _identity(earlier) if isinstance(earlier, dict) else {}, _identity(record)
-    different = sorted(key for key in wanted if known.get(key) != wanted[key])
+    earlier = load_run(output / RUN)
+    known, wanted = _identity(earlier), _identity(record)
+    different = sorted(key for key in {*known, *wanted} if known.get(key) != wanted.get(key))
     if different:
         raise InputError(
             f"--output {str(output)!r} holds another run, which differs in "
             f"{', '.join(different).replace('given_seed_sha256', 'seed')}: "
             "choose another folder, or delete this one"
         )
-    if earlier.get("finished"):
+    if earlier.finished:
         done = (output / CHECKPOINT).exists()
         if not done:
             raise InputError(f"{str(output / RUN)!r} says finished and its {CHECKPOINT} is missing: delete the folder")
@@ -214,7 +238,7 @@ def _earlier(output: Path, record: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _start(
-    output: Path, build: BuildModel, seed: int | None, earlier: dict[str, Any] | None, device: str | torch.device
+    output: Path, build: BuildModel, seed: int | None, earlier: RunRecord | None, device: str | torch.device
 ) -> Stack:
     if earlier is None:
         return initial_stack(build, [fresh_seed() if seed is None else seed], device)

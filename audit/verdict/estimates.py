@@ -6,10 +6,10 @@ Bounds are one-sided at the confidence of the settings, their error divided by t
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from ..bounds import with_noise_multiplier
 from ..estimators.clopper_pearson import clopper_pearson_epsilon
 from ..estimators.guess_rules import Tally, tally_log_p_value
 from ..estimators.guesses import order_guesses
@@ -18,18 +18,22 @@ from ..estimators.noise_bound import noise_multiplier_upper_bound
 from ..estimators.rates import clopper_pearson
 from ..estimators.roc import auc, auc_interval, best_balanced_accuracy, roc_curve
 from .claim import Claim
+from .estimate import Estimate
+from .provenance import CHECKED
 from .settings import AuditSettings
 
+ON_YOUR_WORD = "that the coins are older than the training rests on the auditor's word: no commitment was checked"
 
-def accuracy_estimate(accuracy: tuple[int, int], membership: str, settings: AuditSettings) -> dict[str, Any]:
+
+def accuracy_estimate(accuracy: tuple[int, int], membership: str, settings: AuditSettings) -> Estimate:
     low, high = clopper_pearson(*accuracy, settings.confidence)
     known = membership != "unknown"
     note = "every canary guessed; the interval takes errors to be independent across canaries"
-    return _estimate(
+    return Estimate(
         "attack_accuracy",
         "attack_accuracy",
         accuracy[0] / accuracy[1],
-        [float(low), float(high)],
+        (float(low), float(high)),
         "C" if known else "none",
         settings.confidence,
         None,
@@ -37,8 +41,8 @@ def accuracy_estimate(accuracy: tuple[int, int], membership: str, settings: Audi
     )
 
 
-def epsilon_estimate(value: float, settings: AuditSettings) -> dict[str, Any]:
-    return _estimate(
+def epsilon_estimate(value: float, commitment: str, settings: AuditSettings) -> Estimate:
+    return Estimate(
         f"one_run_{settings.guess_rule.name}",
         "epsilon",
         value,
@@ -46,17 +50,17 @@ def epsilon_estimate(value: float, settings: AuditSettings) -> dict[str, Any]:
         "A",
         settings.confidence,
         settings.delta,
-        "lower bound, one-sided; needs fair coins only",
+        "lower bound, one-sided; needs fair coins only" + ("" if commitment == CHECKED else f"; {ON_YOUR_WORD}"),
     )
 
 
-def rates_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> dict[str, Any]:
+def rates_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> Estimate:
     false_positives, false_negatives = _errors_at_the_middle(scores, members)
     n1 = int(members.sum())
     value = clopper_pearson_epsilon(
         false_positives, int(members.size - n1), false_negatives, n1, settings.delta, settings.confidence_each
     )
-    return _estimate(
+    return Estimate(
         "clopper_pearson_rates",
         "epsilon",
         value,
@@ -68,7 +72,7 @@ def rates_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSetti
     )
 
 
-def p_value_estimate(p_value: float, p_class: str, settings: AuditSettings) -> dict[str, Any]:
+def p_value_estimate(p_value: float, p_class: str, settings: AuditSettings) -> Estimate:
     notes = {
         "A": "one run against the claimed (epsilon, delta); needs fair coins only",
         "B": "one run against the claimed mechanism's certified trade-off curve; needs fair coins only",
@@ -79,39 +83,37 @@ def p_value_estimate(p_value: float, p_class: str, settings: AuditSettings) -> d
         note += "; the joint boundary is for (epsilon, delta) only, so this is the grid's union bound"
     if settings.total_looks > 1:
         note += f"; multiplied by {settings.total_looks} looks"
-    return _estimate("claim_p_value", "p_value", p_value, None, p_class, None, None, note)
+    return Estimate("claim_p_value", "p_value", p_value, None, p_class, None, None, note)
 
 
-def noise_estimate(claim: Claim, counts: Tally, settings: AuditSettings) -> dict[str, Any] | None:
+def noise_estimate(claim: Claim, counts: Tally, settings: AuditSettings) -> Estimate | None:
     """The inversion of class B, inside the claimed family: leaked as if the noise multiplier were at most s."""
-    record = claim.record
-    if "noise_multiplier" not in record:
+    claimed = claim.record.get("noise_multiplier")
+    if claimed is None:
         return None
     error = (1 - settings.confidence) / settings.total_looks
-    with_noise = type(claim.mechanism)
-    others = {key: value for key, value in record.items() if key not in ("name", "noise_multiplier")}
 
     def log_p_value(noise_multiplier: float) -> float:
-        return tally_log_p_value(counts, with_noise(**others, noise_multiplier=noise_multiplier))
+        return tally_log_p_value(counts, with_noise_multiplier(claim.mechanism, noise_multiplier))
 
-    value = noise_multiplier_upper_bound(log_p_value, math.log(error), float(record["noise_multiplier"]))
+    value = noise_multiplier_upper_bound(log_p_value, math.log(error), float(claimed))
     note = "upper bound, one-sided: the run leaked as if the noise multiplier were at most this; inside the family"
     if value is None:
         note = "no noise multiplier up to 64 times the claimed one is excluded"
-    return _estimate("noise_multiplier", "noise_multiplier", value, None, "B", settings.confidence, None, note)
+    return Estimate("noise_multiplier", "noise_multiplier", value, None, "B", settings.confidence, None, note)
 
 
-def no_leakage_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> dict[str, Any]:
+def no_leakage_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> Estimate:
     p_value = min(1.0, settings.total_looks * mann_whitney_p_value(scores, members))
     note = (
         'Mann-Whitney p-value of "scores tell nothing of membership"; valid under a random split, no bound on epsilon'
     )
-    return _estimate("no_leakage", "p_value", p_value, None, "none", None, None, note)
+    return Estimate("no_leakage", "p_value", p_value, None, "none", None, None, note)
 
 
 def metric_estimates(
     scores: np.ndarray, members: np.ndarray, membership: str, settings: AuditSettings
-) -> list[dict[str, Any]]:
+) -> list[Estimate]:
     """AUC and balanced accuracies; class C at most."""
     area, n1 = auc(scores, members), int(members.sum())
     n0 = int(members.size - n1)
@@ -123,27 +125,27 @@ def metric_estimates(
     limits = (clopper_pearson(n1 - false_negatives, n1, each), clopper_pearson(n0 - false_positives, n0, each))
     independent = "the interval takes scores to be independent across canaries" + doubt
     return [
-        _estimate(
+        Estimate(
             "auc",
             "auc",
             area,
-            list(auc_interval(area, n1, n0, settings.confidence)),
+            auc_interval(area, n1, n0, settings.confidence),
             validity,
             settings.confidence,
             None,
             "ties count one half; " + independent,
         ),
-        _estimate(
+        Estimate(
             "balanced_accuracy",
             "balanced_accuracy",
             sum(rates) / 2,
-            [float(limits[0][0] + limits[1][0]) / 2, float(limits[0][1] + limits[1][1]) / 2],
+            (float(limits[0][0] + limits[1][0]) / 2, float(limits[0][1] + limits[1][1]) / 2),
             validity,
             settings.confidence,
             None,
             "upper half of the scores guessed member; " + independent,
         ),
-        _estimate(
+        Estimate(
             "best_balanced_accuracy",
             "balanced_accuracy",
             best_balanced_accuracy(roc_curve(scores, members)),
@@ -165,25 +167,3 @@ def _errors_at_the_middle(scores: np.ndarray, members: np.ndarray) -> tuple[int,
         high - int(ordered.right_high[high]) + int((undefined & ~members).sum()),
         low - int(ordered.right_low[low]) + int((undefined & members).sum()),
     )
-
-
-def _estimate(
-    name: str,
-    quantity: str,
-    value: float | None,
-    interval: list[float] | None,
-    validity: str,
-    confidence: float | None,
-    delta: float | None,
-    note: str,
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "quantity": quantity,
-        "value": value,
-        "interval": interval,
-        "class": validity,
-        "confidence": confidence,
-        "delta": delta,
-        "note": note,
-    }

@@ -7,59 +7,18 @@ epsilon, but a test of "no leakage at all" and metrics. `unknown`: metrics only,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 from scipy.special import bdtr
 
-from ...foundation import InputError, read_json, sha256_of_file
+from ...canaries.coins import Coins
+from ...foundation import InputError
 from .scores import CanaryScores, _some
 
 MEMBERSHIPS = ("coins", "random_split", "unknown")
 INCREDIBLE = 1e-6
 
 
-@dataclass(frozen=True)
-class CoinsFile:
-    """The part of coins.json that an audit needs."""
-
-    member: np.ndarray
-    canaries_sha256: str | None
-
-
-def load_coins(path: str | Path) -> CoinsFile:
-    """coins.json: `member`, a list of 0 and 1 in order of canary id, and what else is there. Errors: InputError."""
-    content = read_json(path, "coins file")
-    what = f"coins file {str(path)!r}"
-    if not isinstance(content, dict) or "member" not in content:
-        raise InputError(f"{what} must be a JSON object with 'member', a list of 0 and 1 in order of canary id")
-    member = content["member"]
-    if not isinstance(member, list) or not all(type(flag) in (int, bool) and flag in (0, 1) for flag in member):
-        raise InputError(f"{what}: 'member' must be a list of 0 and 1")
-    if len(member) < 2:
-        raise InputError(f"{what} holds {len(member)} coins: at least 2 are needed")
-    digest = content.get("canaries_sha256")
-    return CoinsFile(np.array(member, dtype=bool), digest if isinstance(digest, str) else None)
-
-
-def check_coins_against_run(path: str | Path, run: dict[str, Any]) -> None:
-    """Refuse coins that are not those of the run: other canaries, or not the file that was committed to."""
-    drawn, ran = load_coins(path).canaries_sha256, run.get("canaries_sha256")
-    if drawn and ran and drawn != ran:
-        raise InputError(
-            f"the coins are for canaries {drawn[:12]}…, the run used canaries {str(ran)[:12]}…: these do not belong "
-            "together"
-        )
-    commitment = run.get("commitment")
-    if isinstance(commitment, str) and commitment != sha256_of_file(path):
-        raise InputError(
-            f"coins file {str(path)!r} is not, byte for byte, the one that the run committed to ({commitment[:12]}…)"
-        )
-
-
-def join(scores: CanaryScores, coins: CoinsFile | None, membership: str) -> tuple[np.ndarray, np.ndarray]:
+def join(scores: CanaryScores, coins: Coins | None, membership: str) -> tuple[np.ndarray, np.ndarray]:
     """(m,) scores and (m,) bool members in order of canary id. Errors: InputError that names ids."""
     if membership not in MEMBERSHIPS:
         raise InputError(f"membership {membership!r} is not known: choose one of {', '.join(MEMBERSHIPS)}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...foundation import InputError, read_json
+from ...foundation import InputError
 
 COLUMNS = ("canary_id", "score", "view", "member")
 INFINITE_POLICIES = ("refuse", "extreme")
@@ -204,17 +204,3 @@ def _row(bad: np.ndarray) -> int:
 def _some(ids: Sequence[Any] | np.ndarray, most: int = 5) -> str:
     names = [str(name) for name in list(ids[:most])]
     return ", ".join(names) + (f", … ({len(ids)} in all)" if len(ids) > most else "")
-
-
-def score_record_beside(path: str | Path) -> dict[str, Any]:
-    """What `coalmine score` wrote next to its scores before the coins were opened (scores.json); {} if it did not.
-
-    Errors: InputError for a record that cannot be read or is none.
-    """
-    beside = Path(path).with_suffix(".json")
-    if not beside.is_file():
-        return {}
-    record = read_json(beside, "score record")
-    if not isinstance(record, dict) or not isinstance(record.get("score"), str):
-        raise InputError(f"{str(beside)!r} beside the scores is no score record: move it, or score again")
-    return record

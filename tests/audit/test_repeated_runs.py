@@ -69,10 +69,10 @@ def test_with_one_canary_a_run_all_others_stay_out(tmp_path):
 def test_one_canary_a_run_is_judged_in_class_c_and_rejects_a_false_claim():
     runs = simulated(np.random.default_rng(0), 400, 5, shift=3.0, one_canary=True)
     honest, false = Claim(Gaussian(noise_multiplier=1 / 3)), Claim(Gaussian(noise_multiplier=1.0))
-    assert judge_repeated(runs, honest)["verdict"] == "not_rejected"
+    assert judge_repeated(runs, honest).verdict == "not_rejected"
     result = judge_repeated(runs, false)
-    assert result["verdict"] == "rejected"
-    assert {e["class"] for e in result["estimates"] if e["name"] == "claim_p_value"} == {"C"}
+    assert result.verdict == "rejected"
+    assert {e.validity for e in result.estimates if e.name == "claim_p_value"} == {"C"}
     assert result["repeated"] == {"runs": 400, "design": "one_canary"}
 
 
@@ -80,17 +80,17 @@ def test_all_canaries_combine_the_p_values_of_runs_that_alone_show_nothing():
     runs = simulated(np.random.default_rng(1), 10, 60, shift=1.6)
     claim = Claim(EpsilonDelta(0.3, 0.0))
     result = judge_repeated(runs, claim)
-    assert result["verdict"] == "rejected"
-    assert result["p_value"] < min(result["repeated"]["p_values"])
-    assert "neither the largest nor the mean is a bound" in result["verdict_text"]
-    assert result["counts"]["canaries"] == 600
+    assert result.verdict == "rejected"
+    assert result.p_value < min(result["repeated"]["p_values"])
+    assert "neither the largest nor the mean is a bound" in result.verdict_text
+    assert result.counts.canaries == 600
 
 
 def test_a_true_claim_is_rejected_no_more_often_than_alpha():
     """200 audits of 4 runs without any signal against the smallest claim: at most a binomial(200, 0.05) tail."""
     rng = np.random.default_rng(2)
     claim = Claim(EpsilonDelta(0.0, 0.0))
-    rejected = sum(judge_repeated(simulated(rng, 4, 20, 0.0), claim)["verdict"] == "rejected" for _ in range(200))
+    rejected = sum(judge_repeated(simulated(rng, 4, 20, 0.0), claim).verdict == "rejected" for _ in range(200))
     assert rejected <= 21  # P[Bin(200, 0.05) > 21] < 1e-3
 
 

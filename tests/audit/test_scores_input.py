@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coalmine.audit.verdict.membership import join, load_coins, member_count_remark
+from coalmine.audit.verdict.membership import join, member_count_remark
 from coalmine.audit.verdict.scores import arrange_scores, load_scores
+from coalmine.canaries import Coins
 from coalmine.foundation import InputError
 
 
@@ -75,7 +76,7 @@ def test_infinite_scores_may_stand_for_the_extremes():
 
 def test_scores_join_coins_by_id(coins_path):
     scores = arrange_scores({"canary_id": [3, 1, 0, 2], "score": [30.0, 10.0, 0.0, 20.0]})
-    values, members = join(scores, load_coins(coins_path), "coins")
+    values, members = join(scores, Coins.load(coins_path), "coins")
     assert values.tolist() == [0, 10, 20, 30] and members.tolist() == [True, False, True, False]
 
 
@@ -86,11 +87,11 @@ def test_scores_join_coins_by_id(coins_path):
 def test_missing_and_unknown_ids_are_named(coins_path, ids, words):
     scores = arrange_scores({"canary_id": ids, "score": np.arange(len(ids), dtype=float)})
     with pytest.raises(InputError, match=words):
-        join(scores, load_coins(coins_path), "coins")
+        join(scores, Coins.load(coins_path), "coins")
 
 
 def test_membership_decides_what_is_needed(coins_path):
-    coins = load_coins(coins_path)
+    coins = Coins.load(coins_path)
     bare = arrange_scores({"canary_id": [0, 1, 2, 3], "score": [1.0, 2, 3, 4]})
     flagged = arrange_scores({"canary_id": ["a", "b"], "score": [1.0, 2], "member": [True, False]})
     with pytest.raises(InputError, match="needs the coins file"):
@@ -111,7 +112,7 @@ def test_one_sided_membership_is_refused(tmp_path):
     path = tmp_path / "coins.json"
     path.write_text('{"member": [1, 1]}')
     with pytest.raises(InputError, match="at least one member and one non-member"):
-        join(arrange_scores({"canary_id": [0, 1], "score": [1.0, 2]}), load_coins(path), "coins")
+        join(arrange_scores({"canary_id": [0, 1], "score": [1.0, 2]}), Coins.load(path), "coins")
 
 
 def test_member_counts_that_no_fair_coin_gives_are_remarked():
@@ -137,7 +138,7 @@ def test_coins_files_that_are_none_are_refused(tmp_path, text):
     path = tmp_path / "coins.json"
     path.write_text(text)
     with pytest.raises(InputError, match="coins"):
-        load_coins(path)
+        Coins.load(path)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -146,7 +147,7 @@ def test_any_coins_file_is_read_or_refused(tmp_path, content):
     path = tmp_path / "coins.json"
     path.write_bytes(content)
     with contextlib.suppress(InputError):
-        assert load_coins(path).member.size >= 2
+        assert Coins.load(path).member.size >= 2
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])

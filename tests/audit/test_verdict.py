@@ -14,7 +14,7 @@ from coalmine.audit.estimators import GuessRule, f_dp_p_value, tally
 from coalmine.audit.estimators.guess_rules import critical_counts
 from coalmine.audit.estimators.rates import binomial_tail
 from coalmine.audit.planning.power import detection_power, perfect_tally
-from coalmine.audit.verdict.claim import Claim, check_claim_against_run, claim_from_json
+from coalmine.audit.verdict.claim import Claim, check_claim_against_run
 from coalmine.audit.verdict.judge import AuditSettings, audit
 from coalmine.audit.verdict.text import rounded_down, rounded_up
 from coalmine.foundation import InputError
@@ -28,44 +28,44 @@ def gaussian_scores(m, mu, seed=0):
 
 def test_a_violated_claim_is_rejected_and_says_what_was_shown():
     result = audit(*gaussian_scores(1000, 2.0), Claim(EpsilonDelta(1.0, 1e-5)))
-    assert result["verdict"] == "rejected" and result["p_value"] < 0.05
-    assert "Shown:" in result["verdict_text"] and "Not shown:" in result["verdict_text"]
+    assert result.verdict == "rejected" and result.p_value < 0.05
+    assert "Shown:" in result.verdict_text and "Not shown:" in result.verdict_text
 
 
 def test_a_claim_that_holds_is_not_rejected():
     result = audit(*gaussian_scores(1000, 1.0), Claim(Gaussian(noise_multiplier=1.0)))
-    assert result["verdict"] == "not_rejected"
-    assert "not evidence of privacy" in result["verdict_text"]
+    assert result.verdict == "not_rejected"
+    assert "not evidence of privacy" in result.verdict_text
 
 
 def test_a_claim_out_of_reach_is_no_power_whatever_the_scores():
     members = np.random.default_rng(0).random(100) < 0.5
     result = audit(members.astype(float), members, Claim(EpsilonDelta(8.0, 1e-5)))
-    assert result["verdict"] == "no_power"
-    assert result["power"]["smallest_reportable_p_value"] >= 0.05
-    assert result["power"]["largest_reportable_epsilon"] < 8
+    assert result.verdict == "no_power"
+    assert result.power.smallest_reportable_p_value >= 0.05
+    assert result.power.largest_reportable_epsilon < 8
 
 
 def test_without_a_claim_there_is_a_bound_and_no_verdict():
     result = audit(*gaussian_scores(1000, 2.0))
-    assert result["verdict"] == "no_claim" and result["p_value"] is None
-    bound = next(e for e in result["estimates"] if e["quantity"] == "epsilon")
+    assert result.verdict == "no_claim" and result.p_value is None
+    bound = next(e for e in result.estimates if e.quantity == "epsilon")
     assert bound["class"] == "A" and 2.5 < bound["value"] < 9.997
 
 
 @pytest.mark.parametrize("membership, validity", [("random_split", "C"), ("unknown", "none")])
 def test_flags_that_are_no_coins_bound_nothing(membership, validity):
     result = audit(*gaussian_scores(500, 2.0), Claim(EpsilonDelta(0.1, 0.0)), membership=membership)
-    assert result["verdict"] == "no_power" and result["p_value"] is None
-    assert not [e for e in result["estimates"] if e["quantity"] == "epsilon"]
-    assert {e["class"] for e in result["estimates"] if e["name"] == "auc"} == {validity}
-    assert "coalmine coins" in result["verdict_text"]
+    assert result.verdict == "no_power" and result.p_value is None
+    assert not [e for e in result.estimates if e.quantity == "epsilon"]
+    assert {e.validity for e in result.estimates if e.name == "auc"} == {validity}
+    assert "coalmine coins" in result.verdict_text
 
 
 def test_under_a_random_split_leakage_itself_can_be_shown():
-    found = {e["name"]: e for e in audit(*gaussian_scores(500, 1.0), membership="random_split")["estimates"]}
+    found = {e.name: e for e in audit(*gaussian_scores(500, 1.0), membership="random_split").estimates}
     assert found["no_leakage"]["value"] < 1e-6
-    found = {e["name"]: e for e in audit(*gaussian_scores(500, 0.0), membership="random_split")["estimates"]}
+    found = {e.name: e for e in audit(*gaussian_scores(500, 0.0), membership="random_split").estimates}
     assert found["no_leakage"]["value"] > 0.01
 
 
@@ -75,9 +75,9 @@ def test_declared_independence_judges_by_class_c():
     scores, members = gaussian_scores(1000, 0.5)
     by_word = audit(scores, members, claim, AuditSettings(independence="declared"))
     one_run = audit(scores, members, claim)
-    classes = [next(e["class"] for e in r["estimates"] if e["name"] == "claim_p_value") for r in (by_word, one_run)]
+    classes = [next(e.validity for e in r.estimates if e.name == "claim_p_value") for r in (by_word, one_run)]
     assert classes == ["C", "B"]
-    assert by_word["verdict"] == "rejected" and by_word["p_value"] < one_run["p_value"]
+    assert by_word.verdict == "rejected" and by_word.p_value < one_run.p_value
 
 
 @pytest.mark.parametrize("value", [1.0, 0.05001, 2.34567e-9, 1e-300])
@@ -89,12 +89,12 @@ def test_numbers_in_the_verdict_are_rounded_to_the_safe_side(value):
 
 def test_every_number_carries_its_class():
     result = audit(*gaussian_scores(300, 1.0), Claim(Gaussian(noise_multiplier=1.0)))
-    assert {e["class"] for e in result["estimates"]} <= {"A", "B", "C", "Bayesian", "none"}
+    assert {e.validity for e in result.estimates} <= {"A", "B", "C", "Bayesian", "none"}
     assert all(
         set(e) == {"name", "quantity", "value", "interval", "class", "confidence", "delta", "note"}
-        for e in result["estimates"]
+        for e in result.estimates
     )
-    assert result["roc"]["class"] == "C"
+    assert result.roc.validity == "C"
 
 
 def test_metrics_come_with_intervals_counts_and_a_band():
@@ -106,7 +106,7 @@ def test_metrics_come_with_intervals_counts_and_a_band():
     band = result["roc"]["band"]
     true = ndtr(ndtri(np.array(band["false_positive_rate"])) + 1)
     assert np.all((band["lower"] <= true) & (true <= band["upper"]))
-    found = {e["name"]: e for e in result["estimates"]}
+    found = {e.name: e for e in result.estimates}
     assert found["balanced_accuracy"]["interval"][0] < ndtr(0.5) < found["balanced_accuracy"]["interval"][1]
     assert found["best_balanced_accuracy"]["class"] == "none"
     assert found["best_balanced_accuracy"]["value"] >= found["balanced_accuracy"]["value"]
@@ -117,7 +117,7 @@ def test_the_noise_bound_covers_the_noise_that_ran():
     values = []
     for seed in range(6):
         found = audit(*gaussian_scores(1000, 2.0, seed), Claim(Gaussian(noise_multiplier=2.0)))
-        values.append(next(e["value"] for e in found["estimates"] if e["name"] == "noise_multiplier"))
+        values.append(next(e.value for e in found.estimates if e.name == "noise_multiplier"))
     assert sum(value < 0.5 for value in values) <= 2 and max(values) < 2.0
 
 
@@ -125,8 +125,8 @@ def test_looks_are_paid_for():
     scores, members = gaussian_scores(400, 1.5)
     claim = Claim(EpsilonDelta(0.5, 1e-6))
     one, ten = (audit(scores, members, claim, AuditSettings(looks=n)) for n in (1, 10))
-    assert ten["p_value"] == pytest.approx(min(1, 10 * one["p_value"]))
-    bounds = [next(e["value"] for e in r["estimates"] if e["quantity"] == "epsilon") for r in (one, ten)]
+    assert ten.p_value == pytest.approx(min(1, 10 * one.p_value))
+    bounds = [next(e.value for e in r.estimates if e.quantity == "epsilon") for r in (one, ten)]
     assert bounds[1] < bounds[0]
 
 
@@ -135,9 +135,9 @@ def test_upside_down_scores_are_refused_and_flipping_costs_a_look():
     with pytest.raises(InputError, match="wrong sign"):
         audit(-scores, members)
     flipped = audit(-scores, members, settings=AuditSettings(sign="flip"))
-    assert flipped["guess_rule"]["looks"] == 2
+    assert flipped.guess_rule.looks == 2
     kept = audit(-scores, members, settings=AuditSettings(sign="keep"))
-    assert next(e["value"] for e in kept["estimates"] if e["quantity"] == "epsilon") == 0.0
+    assert next(e.value for e in kept.estimates if e.quantity == "epsilon") == 0.0
 
 
 def test_a_boundary_that_delta_eats_up_is_refused():
@@ -149,8 +149,8 @@ def test_undefined_scores_are_counted_and_stay_in_m():
     scores, members = gaussian_scores(400, 1.5)
     scores[:40] = np.nan
     result = audit(scores, members)
-    assert result["counts"]["undefined"] == 40 and result["counts"]["canaries"] == 400
-    assert result["guess_rule"]["tested_canaries"] == 400
+    assert result.counts.undefined == 40 and result.counts.canaries == 400
+    assert result.guess_rule.tested_canaries == 400
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_every_guess_rule_gives_a_whole_audit(rule):
         *gaussian_scores(400, 2.0), Claim(EpsilonDelta(0.1, 1e-6)), AuditSettings(guess_rule=rule, delta=1e-6)
     )
     json.dumps(result, allow_nan=False)
-    assert result["guess_rule"]["name"] == rule.name
-    assert result["verdict"] in ("rejected", "not_rejected")
+    assert result.guess_rule.name == rule.name
+    assert result.verdict in ("rejected", "not_rejected")
 
 
 @pytest.mark.parametrize(
@@ -209,12 +209,12 @@ ALLOCATION = {"name": "random_allocation", "steps_per_epoch": 50, "epochs": 3, "
 )
 def test_a_claim_that_the_run_contradicts_is_refused(run, words):
     with pytest.raises(InputError, match=words):
-        check_claim_against_run(claim_from_json({"mechanism": ALLOCATION}), run)
+        check_claim_against_run(Claim.from_json({"mechanism": ALLOCATION}), run)
 
 
 def test_a_claim_that_the_run_confirms_is_judged():
     run = {"mechanism": dict(ALLOCATION), "epochs_done": 3, "divisor_is_public": True, "finished": True}
-    claim = claim_from_json({"mechanism": ALLOCATION})
+    claim = Claim.from_json({"mechanism": ALLOCATION})
     assert check_claim_against_run(claim, run) == []
     result = audit(*gaussian_scores(400, 2.0), claim, run=run)
     assert result["run"] == run and result["claim"]["mechanism"] == ALLOCATION
@@ -246,7 +246,7 @@ def test_a_full_batch_run_confirms_a_gaussian_claim():
 )
 def test_claims_that_are_none_are_refused(content):
     with pytest.raises(InputError):
-        claim_from_json(content)
+        Claim.from_json(content)
 
 
 json_values = st.recursive(
@@ -268,7 +268,7 @@ mechanisms = st.fixed_dictionaries(
 )
 def test_any_json_is_a_claim_or_refused(content):
     try:
-        claim = claim_from_json(content)
+        claim = Claim.from_json(content)
     except InputError:
         return
     assert claim.to_json()["mechanism"] == claim.record
@@ -282,18 +282,18 @@ def test_any_json_is_a_claim_or_refused(content):
 )
 def test_any_run_record_fits_or_is_refused(run):
     with contextlib.suppress(InputError):
-        check_claim_against_run(claim_from_json({"mechanism": ALLOCATION}), run)
+        check_claim_against_run(Claim.from_json({"mechanism": ALLOCATION}), run)
 
 
 def test_replacing_a_record_is_no_claim_of_a_mechanism():
     with pytest.raises(InputError, match="add_remove"):
-        claim_from_json({"mechanism": ALLOCATION, "adjacency": "replace_one"})
-    result = audit(*gaussian_scores(200, 1.0), claim_from_json({"epsilon": 1, "delta": 0, "adjacency": "replace_one"}))
+        Claim.from_json({"mechanism": ALLOCATION, "adjacency": "replace_one"})
+    result = audit(*gaussian_scores(200, 1.0), Claim.from_json({"epsilon": 1, "delta": 0, "adjacency": "replace_one"}))
     assert result["threat_model"]["insertion"] == "replace_one"
 
 
 def test_bare_epsilon_at_the_top_is_a_claim():
-    assert claim_from_json({"epsilon": 2, "delta": 1e-6}).record == {"epsilon": 2.0, "delta": 1e-6}
+    assert Claim.from_json({"epsilon": 2, "delta": 1e-6}).record == {"epsilon": 2.0, "delta": 1e-6}
 
 
 def test_random_allocation_against_the_reference_curve():
@@ -323,7 +323,7 @@ def allocation_scores(m, steps, epochs, sigma, seed):
 def test_a_run_with_half_the_noise_is_rejected_as_often_as_power_predicted():
     """Claimed noise 1.0, run with 0.5, on the mechanism itself; the honest run stays within alpha."""
     mechanism = {"name": "random_allocation", "steps_per_epoch": 20, "epochs": 2, "noise_multiplier": 1.0}
-    claim, m, repeats = claim_from_json({"mechanism": mechanism}), 200, 200
+    claim, m, repeats = Claim.from_json({"mechanism": mechanism}), 200, 200
     predicted = detection_power(m, claim, 2.0, repeats=400)
     critical = critical_counts(claim.mechanism.trade_off_curve(), perfect_tally(GuessRule(), m, 0.05), 0.05)
 

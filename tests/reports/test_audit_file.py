@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coalmine.foundation import InputError
-from coalmine.reports.audit_file import Audit, read_audit, read_audits
 from coalmine.reports.markdown import model_card
+from coalmine.reports.read import read_audit, read_audits
 from coalmine.reports.summary import summarise
 
 _JSON = st.recursive(

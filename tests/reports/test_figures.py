@@ -9,11 +9,11 @@ import pytest
 
 from coalmine.audit.bounds import mechanism_from_record
 from coalmine.reports import drawing
-from coalmine.reports.audit_file import read_audit, read_audits
 from coalmine.reports.figure_headline import describe_headline, draw_headline, headlines
 from coalmine.reports.figure_roc import draw_roc, smallest_rate
 from coalmine.reports.figure_scores import draw_scores
 from coalmine.reports.figure_trade_off import draw_trade_off
+from coalmine.reports.read import read_audit, read_audits
 
 
 def line(figure, beginning):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coalmine.reports import model_card
-from coalmine.reports.audit_file import read_audit
+from coalmine.reports.read import read_audit
 
 
 def test_the_block_of_a_rejected_claim(rejected):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from coalmine.foundation import InputError
 from coalmine.reports import write_report
-from coalmine.reports.audit_file import read_audits
 from coalmine.reports.page import render
+from coalmine.reports.read import read_audits
 
 _VOID = {"meta", "br", "hr", "img", "link", "input", "col", "wbr"}
 _HOSTILE = "</title></style><script>alert('$x_1$')</script><img src=x onerror=x> \"'&amp; {{ 7*7 }} --> \ud800\x00"

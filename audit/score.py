@@ -97,6 +97,8 @@ _CHOSEN = (  # not the places of the checkpoints: a file may move; its hash says
     "model",
     "pixel_mean",
     "pixel_std",
+    "classes",
+    "transform",
 )
 
 

@@ -17,7 +17,7 @@ from ..estimators.roc import auc, auc_interval, best_balanced_accuracy, positive
 from .result import AtThreshold, Metrics, OperatingPoint
 
 CONFIDENCE = 0.95
-RATES = (0.01, 0.001)
+RATES = (0.1, 0.01, 0.001)
 PRIORS = (0.01, 0.1, 0.5)
 
 

@@ -153,6 +153,22 @@ class Stability:
 
 
 @dataclass(frozen=True)
+class Exposure:
+    """What an attacker who allows `false_positive_rate` gets, if a share `prior` of those he asks about are members.
+
+    found: members that he names, of all that were asked about here, with the interval of the TPR; false_alarms: others
+    that he names beside them; precision: the share of members among all that he names.
+    """
+
+    prior: float
+    false_positive_rate: float
+    found: float
+    found_interval: Interval
+    false_alarms: float
+    precision: float | None
+
+
+@dataclass(frozen=True)
 class AttackResult:
     """All of it. attack: the name of the one chosen beforehand; attacks: every one that applies, in table order."""
 
@@ -171,6 +187,7 @@ class AttackResult:
     at_risk: tuple[Example, ...] = ()
     groups: tuple[Group, ...] = ()
     stability: Stability | None = None
+    exposures: tuple[Exposure, ...] = ()
     next_attack: str | None = None
     source: str = field(default="", compare=False)  # the file that it was read from
 
@@ -204,6 +221,7 @@ class AttackResult:
             "stability": None
             if self.stability is None
             else {**asdict(self.stability), "shadows": list(self.stability.shadows)},
+            "exposures": [{**asdict(one), "found_interval": list(one.found_interval)} for one in self.exposures],
             "next_attack": self.next_attack,
             "warnings": list(self.warnings),
             "not_a_bound": self.not_a_bound,
@@ -284,6 +302,10 @@ def _from_json(fields: Fields, source: str) -> AttackResult:
             for one in fields.list_of_fields("groups", optional=True)
         ),
         stability=None if stability is None else Stability(**{**stability, "shadows": tuple(stability["shadows"])}),
+        exposures=tuple(
+            Exposure(**{**one.content, "found_interval": tuple(one.content["found_interval"])})
+            for one in fields.list_of_fields("exposures", optional=True)
+        ),
         next_attack=fields.text("next_attack") if content.get("next_attack") is not None else None,
         source=source,
     )

@@ -1,51 +1,96 @@
-"""The user's trained model: the recipe it was trained by, where that is on record, and the rows it was trained on."""
+"""The user's trained model, whatever it comes as: a checkpoint, the folder of a run, a directory, or a function."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from torch import nn
 
 from ...foundation import InputError
+from ..feeding import Feeding
+from ..score import sha256_of_checkpoint
+from ..training.checkpoint import open_model
+from ..training.data import Data
+from ..training.function_target import open_function
 from ..training.run_record import RunRecord, load_run
 
 
-def recipe_of_run(
-    target: Path | None, model: str | None, given: dict[str, Any]
-) -> tuple[str | None, dict[str, Any], RunRecord | None]:
-    """Model, settings and record of a `coalmine train` run where --target is its folder; options that are given win."""
-    if target is None or not (target / "run.json").is_file():
-        return model, given, None
-    run = load_run(target)
-    if run.settings is None or run.model is None:
-        raise InputError(f"run record {str(target / 'run.json')!r} holds no model and settings: give them as options")
-    settings = {k: v if v is not None else run.settings.get(k) for k, v in given.items()}
-    return model or run.model.name, settings, run
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A model that can be asked with the rows of the data, in eval mode.
+
+    name: the file or function. model: the architecture, as `build_model` takes it, for shadow models; None where the
+    target does not say. run: the record of a `coalmine train` run.
+    """
+
+    module: nn.Module
+    name: str
+    model: str | None = None
+    sha256: str | None = None
+    run: RunRecord | None = None
+    feeding: Feeding = Feeding()  # noqa: RUF009 — frozen
 
 
-def target_members_of(path: Path | None, data: str, training_rows: int, test_rows: int) -> Any:
-    """Who the target was trained on: (training_rows,) bool; without a file, (training + test rows,), training rows."""
-    if path is None:
-        return np.arange(training_rows + test_rows) < training_rows
-    from ...attacks.shadow_arrays import load_npy  # here: it imports scipy
+def open_target(
+    name: str, data: Data, feeding: Feeding, model: str | None = None, *, trust_code: bool = False
+) -> Target:
+    """name: a path, or package.module:function. data: with labels that count the outputs. Errors: InputError."""
+    path = Path(name)
+    shape = feeding.shape(data.input_shape)
+    if not path.exists():
+        if ":" not in name:
+            raise InputError(
+                f"--target {name!r} does not exist: check the path, or name a function as package.module:function"
+            )
+        opened = open_function(name, shape, data.classes, data.whole_numbers)
+        return Target(feeding.wrap(opened, data.input_shape), name, model, feeding=feeding)
+    run = load_run(path) if (path / "run.json").is_file() else None
+    if run is not None:
+        model = _model_of_run(run, path, model, trust_code)
+        check_run(run, path, None)
+        if run.data_fingerprint is not None and run.data_fingerprint != data.fingerprint:
+            raise InputError(
+                f"the run in {name!r} was trained on other data ({run.data_fingerprint[:12]}…) than --data {data.name} "
+                f"({data.fingerprint[:12]}…): give the data it was trained on"
+            )
+        path = path / "checkpoint.safetensors"
+    opened = open_model(path, model, shape, data.classes, trust_code=trust_code)
+    if model is None and (path / "config.json").is_file():
+        model = f"huggingface:{path}"
+    return Target(feeding.wrap(opened, data.input_shape), name, model, sha256_of_checkpoint(path), run, feeding)
 
-    given = np.asarray(load_npy(path)).reshape(-1)
-    flags = given.dtype == bool or (given.dtype.kind in "iu" and given.size > 2 and np.isin(given, (0, 1)).all())
-    if flags and len(given) == training_rows:
-        return given.astype(bool)
-    numbers = not flags and given.dtype.kind in "iu" and given.size and given.min() >= 0
-    if numbers and given.max() < training_rows:
-        return np.isin(np.arange(training_rows), given)
-    if test_rows and (len(given) == training_rows + test_rows or (numbers and given.max() < training_rows + test_rows)):
+
+def _model_of_run(run: RunRecord, folder: Path, given: str | None, trust_code: bool) -> str | None:
+    """The architecture; code that only a file names runs when the user trusts it or names it too."""
+    named = None if run.model is None else run.model.name
+    ours = named is None or ":" not in named or named.startswith(("torchvision:", "huggingface:"))
+    if given is None and not ours and not trust_code:
         raise InputError(
-            f"--target-members {str(path)!r} counts {training_rows + test_rows} rows, but --data {data} has "
-            f"{training_rows} training rows and {test_rows} of its rows are a test part (a source without one of its "
-            "own holds out one row in five of each class), so that the row numbers are not yours: save your rows in "
-            "your order with numpy.savez('rows.npz', x=x, y=y, x_test=x[:0], y_test=y[:0]), whose empty test part "
-            "holds nothing out, and give --data rows.npz"
+            f"the run in {str(folder)!r} names {named} as its model, code that would run: repeat it as --model {named}, "
+            "or add --trust-code"
         )
-    raise InputError(
-        f"--target-members {str(path)!r} must hold true/false for each of the {training_rows} training rows of --data "
-        f"{data}, or row numbers, got {given.dtype} {given.shape}"
-    )
+    return given or named
+
+
+def settings_of_run(run: RunRecord | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the recipe, with what the run was trained by in place of those that are left out."""
+    if run is None or run.settings is None:
+        return dict(given)
+    return {name: value if value is not None else run.settings.get(name) for name, value in given.items()}
+
+
+def check_run(run: RunRecord, folder: Path, canaries_sha256: str | None) -> None:
+    """Errors: InputError for a run that is not finished or was trained with other canaries; None: no set is asked."""
+    if not run.finished:
+        raise InputError(
+            f"the run in {str(folder)!r} is not finished: the same `coalmine train` command goes on with it"
+        )
+    trained = run.canaries_sha256
+    if canaries_sha256 is not None and trained not in (None, canaries_sha256):
+        raise InputError(
+            f"the run in {str(folder)!r} was trained with other canaries ({str(trained)[:12]}…) than --canaries "
+            f"({canaries_sha256[:12]}…): give the set that it was trained with"
+        )

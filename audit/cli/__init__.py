@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "coins": "coins",
     "train": "train",
     "score": "score",
+    "attack": "attack",
     "lira": "lira",
     "repeat": "repeat",
     "claim": "claim",

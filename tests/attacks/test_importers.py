@@ -15,7 +15,7 @@ from coalmine.attacks.import_lira_pytorch import import_lira_pytorch
 from coalmine.attacks.import_mi_lira import import_mi_lira
 from coalmine.attacks.import_ml_privacy_meter import import_ml_privacy_meter
 from coalmine.attacks.shadow_arrays import ShadowArrays, read_arrays
-from coalmine.audit.lira.conclude import ATTACKS
+from coalmine.audit.attack.conclude import ATTACKS
 from coalmine.foundation import InputError
 
 MODELS, N, VIEWS, CLASSES = 5, 12, 2, 3

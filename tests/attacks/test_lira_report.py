@@ -11,8 +11,8 @@ from scipy.stats import norm
 from coalmine.attacks import lira
 from coalmine.attacks.shadow_arrays import ShadowArrays
 from coalmine.audit.estimators.roc import auc
-from coalmine.audit.lira.conclude import ATTACKS, _trained_differently, conclude
-from coalmine.audit.lira.metrics import jackknife, membership_metrics
+from coalmine.audit.attack.conclude import ATTACKS, _trained_differently, conclude
+from coalmine.audit.attack.metrics import jackknife, membership_metrics
 from coalmine.foundation import InputError
 
 

@@ -14,7 +14,7 @@ from coalmine.attacks import attack_p, attack_r, base, calibrated_loss, lira, lo
 from coalmine.attacks.null_test import permuted_values
 from coalmine.attacks.query import query_logits
 from coalmine.audit.estimators.roc import auc, roc_curve
-from coalmine.audit.lira.metrics import membership_metrics
+from coalmine.audit.attack.metrics import membership_metrics
 from coalmine.foundation import InputError
 
 

@@ -6,6 +6,7 @@ A value that pickles: worker processes measure the models that they train, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
 from torch import nn
 

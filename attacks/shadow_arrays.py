@@ -81,7 +81,6 @@ class ShadowArrays:
             origin={**self.origin, "shadows_asked": shadows},
         )
 
-
     def half(self, which: int) -> ShadowArrays:
         """Every other shadow, the even ones (0) or the odd ones (1)."""
         every = slice(which, None, 2)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..foundation import InputError, numpy_stream, write_bytes
+from ..foundation import InputError, in_use, numpy_stream, write_bytes
 from .shadow_arrays import load_npz
 
 TrainMany = Callable[[np.ndarray, Sequence[int]], list[nn.Module]]
@@ -96,6 +97,7 @@ def run_shadows(
     measure(model) -> arrays to keep of one model; with jobs > 1 both callables must pickle (defined in a module).
     chunk: models a task, 4 to 16 pay. jobs: processes; 1 is a loop. backend dask: a running distributed.Client.
     span: only the chunks that begin in [first, last), for an array of cluster jobs. advance: called after each chunk.
+    Errors: InputError where another process trains in the folder.
     """
     if chunk < 1 or jobs < 1:
         raise InputError(f"chunk and jobs must be at least 1, got {chunk} and {jobs}")
@@ -103,7 +105,22 @@ def run_shadows(
         raise InputError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     if span is not None and not (0 <= span[0] < span[1]):
         raise InputError(f"span must be first:last with 0 <= first < last, got {span[0]}:{span[1]}")
-    folder = Path(folder).resolve()
+    folder = Path(os.path.realpath(folder))
+    with in_use(folder, "folder", shared=span is not None):  # the jobs of an array share it, each with its own shards
+        return _train_missing(shadows, train_many, measure, folder, chunk, jobs, backend, span, advance)
+
+
+def _train_missing(
+    shadows: Shadows,
+    train_many: TrainMany,
+    measure: Measure,
+    folder: Path,
+    chunk: int,
+    jobs: int,
+    backend: str,
+    span: tuple[int, int] | None,
+    advance: Callable[[], None] | None,
+) -> dict[str, np.ndarray] | None:
     starts = range(0, len(shadows), chunk)
     mine = [s for s in starts if span is None or span[0] <= s < span[1]]
     tasks = []

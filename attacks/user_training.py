@@ -8,10 +8,8 @@ after another: nothing is known about them that would let them be stacked.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import os
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ import numpy as np
 from torch import nn
 
 from ..foundation import InputError
+from ..foundation.named_code import named_function, reason_of
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,10 @@ class UserTraining:
             model = train(indices, seed)
         except InputError:
             raise
-        except Exception as error:  # whatever the user's function meets
+        except (Exception, SystemExit) as error:  # whatever the user's function meets
             last = traceback.extract_tb(error.__traceback__)[-1]
             raise InputError(
-                f"train {self.name!r} raised {type(error).__name__}: {' '.join(str(error).split())} "
+                f"train {self.name!r} raised {reason_of(error)} "
                 f"({os.path.basename(last.filename)}, line {last.lineno}), called with {len(indices)} indices and seed "
                 f"{seed}: call it so yourself to see more"
             ) from error
@@ -50,20 +49,8 @@ class UserTraining:
 
     def function(self) -> Callable[[np.ndarray, int], nn.Module]:
         """The function itself; the folder the command ran in is searched first. Errors: InputError."""
-        module_name, separator, function_name = self.name.partition(":")
-        if not separator or not module_name or not function_name:
-            raise InputError(f"train {self.name!r} must be package.module:function")
-        place = self.folder or os.getcwd()
-        if place not in sys.path:
-            sys.path.insert(0, place)
-        try:
-            module = importlib.import_module(module_name)
-        except Exception as error:  # whatever the user's module does when it is run
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise InputError(f"train {self.name!r}: {module_name} cannot be imported from {place}: {reason}") from None
-        function = getattr(module, function_name, None)
-        if not callable(function):
-            raise InputError(f"train {self.name!r}: {module_name} has no function {function_name}")
+        function = named_function(self.name, "train", self.folder)
+        function_name = self.name.partition(":")[2]
         try:
             inspect.signature(function).bind(np.zeros(1, dtype=np.int64), 0)
         except TypeError:

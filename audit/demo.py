@@ -7,15 +7,15 @@ a bug that no accountant sees and that an audit finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import nn
 
 from ..canaries import CanarySet, craft, draw_coins
-from ..canaries.coins import save_commitment
-from ..foundation import write_json
+from ..canaries.coins import commit
+from ..foundation import InputError, json_bytes, write_bytes
 from ..reports.page import write_report
 from ..reports.rounding import UP, percent, plain
 from .bounds import RandomAllocation
@@ -54,6 +54,7 @@ class DemoResult:
 def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = lambda _: None) -> DemoResult:
     """Everything from canaries to report, in `output`. Deterministic in the seed; resumes where it was interrupted."""
     output = Path(output)
+    _refuse_other_contents(output)
     data = load_data("digits")
     tell(f"data: {len(data.y)} handwritten digits to train on, {len(data.y_test)} to test")
 
@@ -67,16 +68,21 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
         seed,
         data_fingerprint=data.fingerprint,
     )
-    canaries.save(output / "canaries.safetensors")
     coins = draw_coins(canaries, seed)
-    coins.save(output / "coins.json")
-    save_commitment(coins, output / "commitment.json")
+    claim = Claim(RandomAllocation(STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER))
+    own = {
+        "canaries.safetensors": canaries.to_bytes(),
+        "coins.json": coins.to_bytes(),
+        "commitment.json": json_bytes(commit(coins).to_json()),
+        "claim.json": json_bytes(claim.to_json()),
+    }
+    _refuse_other_contents(output, own)
+    for name, content in own.items():
+        write_bytes(output / name, content, secret=name == "coins.json")
     tell(
         f"canaries: {CANARIES} images of {CANARY_METHOD.replace('_', ' ')}, {int(coins.member.sum())} drawn as members"
     )
 
-    claim = Claim(RandomAllocation(STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER))
-    write_json(output / "claim.json", claim.to_json())
     accuracy = claim.mechanism.accuracy()
     allowed = plain(percent(float(accuracy.upper), UP))
     tell(f"claim: noise multiplier {NOISE_MULTIPLIER:g}, so no attack is right more than {allowed} of times")
@@ -103,6 +109,24 @@ def run_demo(output: str | Path, seed: int = 0, tell: Callable[[str], None] = la
     tell("audited both against the same claim")
     report = write_report([output / name / "audit.json" for name in RUNS], output / "report.html")[0]
     return DemoResult(audits, records, report)
+
+
+def _refuse_other_contents(output: Path, own: Mapping[str, bytes] | None = None) -> None:
+    """The demo is the same for the same seed: what differs in its folder is another seed's, or somebody's own audit.
+
+    Errors: InputError for a file of its names with other content, or, with `own` left out, without its canary set.
+    """
+    if own is None:
+        names = ("coins.json", "commitment.json", "claim.json", "report.html", *RUNS)
+        other = [] if (output / "canaries.safetensors").exists() else [n for n in names if (output / n).exists()]
+    else:
+        there = {name: output / name for name in own if (output / name).exists()}
+        other = [name for name, path in there.items() if path.is_dir() or path.read_bytes() != own[name]]
+    if other:
+        raise InputError(
+            f"--output {str(output)!r} holds {', '.join(other)} of something else, or of a demo with another seed or "
+            "version: nothing there is replaced; name another folder"
+        )
 
 
 def _attack_and_judge(

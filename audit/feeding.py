@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from ..foundation import InputError
+from ..foundation.named_code import named_function, reason_of
 from .training.data import Data
-from .training.named import find, told
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Feeding:
                 raise
             except Exception as error:
                 raise InputError(
-                    f"transform {self.transform!r} fails on a batch of rows {tuple(input_shape)}: {told(error)}; it is "
-                    "called with a float tensor (n, …) and returns what the model takes"
+                    f"transform {self.transform!r} fails on a batch of rows {tuple(input_shape)}: {reason_of(error)}; it "
+                    "is called with a float tensor (n, …) and returns what the model takes"
                 ) from error
             if not isinstance(rows, Tensor) or rows.ndim < 2 or len(rows) != 2:
                 raise InputError(f"transform {self.transform!r} must return a tensor with one row for each row given")
@@ -114,7 +114,9 @@ class Fed(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         if self.name is not None:
-            x = find(self.name, "transform")(x)  # by name: a module that travels to other processes holds no function
+            x = named_function(self.name, "transform")(
+                x
+            )  # by name: a module that travels to other processes holds no function
         if self.mean is not None and self.std is not None:
             x = (x - self.mean) / self.std
         return self.network(x)

@@ -6,7 +6,7 @@ coins afterwards can show that the score was not chosen to suit them.
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,13 @@ from ..attacks import AttackScores, global_threshold, hinge, loss, phi
 from ..attacks.one_run import one_run
 from ..attacks.query import query_logits, view_list
 from ..canaries import CanarySet
-from ..foundation import InputError, sha256_of_file
+from ..foundation import InputError
+from .attack.target import Target, check_run, open_target
 from .choices import SCORES, SUFFIXES, VIEWS
+from .feeding import Feeding
+from .rows import Universe, universe
+from .training.data import Data, load_data
+from .training.run_record import RunRecord, load_run
 from .verdict.score_record import ScoreRecord, load_score_record
 
 
@@ -116,11 +121,65 @@ def check_scores_output(output: str | Path, record: ScoreRecord) -> None:
         )
 
 
-def sha256_of_checkpoint(path: str | Path) -> str:
-    """Of a file its SHA-256; of a directory one over the names and hashes of its files."""
-    path = Path(path)
-    if path.is_file():
-        return sha256_of_file(path)
-    files = sorted(entry for entry in path.rglob("*") if entry.is_file())
-    listing = "".join(f"{entry.relative_to(path).as_posix()} {sha256_of_file(entry)}\n" for entry in files)
-    return hashlib.sha256(listing.encode("utf-8")).hexdigest()
+@dataclass(frozen=True, eq=False)
+class ScoredSet:
+    """What is asked about what: the target, the canaries with labels that count its outputs, the reference, and the
+    rows around the canaries where the data is given."""
+
+    target: Target
+    canaries: CanarySet
+    checkpoint: str
+    reference: nn.Module | None
+    reference_sha256: str | None
+    rows: Universe | None
+
+
+def scored_set(
+    checkpoint: str,
+    canaries: CanarySet,
+    data: str | None,
+    feeding: Feeding,
+    model: str | None = None,
+    reference: str | None = None,
+    trust_code: bool = False,
+) -> ScoredSet:
+    """Open the model, and the reference beside it, for rows like the canaries. Errors: InputError."""
+    run = load_run(checkpoint) if (Path(checkpoint) / "run.json").is_file() else None
+    if run is not None:
+        check_run(run, Path(checkpoint), canaries.sha256)
+    rows = None
+    if data is not None:
+        source = load_data(data)
+        if canaries.data_fingerprint and canaries.data_fingerprint != source.fingerprint:
+            raise InputError(
+                f"--canaries were crafted from other data than --data {data}: give the data they belong to"
+            )
+        if source.input_shape != canaries.x.shape[1:]:
+            raise InputError(f"--canaries have shape {canaries.x.shape[1:]}, --data {data} has {source.input_shape}")
+    else:
+        source = _data_like(canaries, run)
+        if feeding.classes is not None:
+            raise InputError("--classes needs --data, which says what the canaries' classes are called")
+    moved = feeding.relabelled(source)
+    if moved is not source:
+        number = np.array([moved.classes.index(name) for name in source.classes])
+        canaries = replace(canaries, y=number[canaries.y], classes=len(moved.classes))
+    if data is not None:
+        rows = universe(moved, canaries)
+    target = open_target(checkpoint, moved, feeding, model, trust_code=trust_code)
+    beside = sha256 = None
+    if reference is not None:
+        opened = open_target(reference, moved, feeding, target.model, trust_code=trust_code)
+        beside, sha256 = opened.module, opened.sha256
+    path = str(Path(checkpoint) / "checkpoint.safetensors") if run is not None else checkpoint
+    return ScoredSet(target, canaries, path, beside, sha256, rows)
+
+
+def _data_like(canaries: CanarySet, run: RunRecord | None) -> Data:
+    """No rows, but the shape and the numbered classes of the canaries' data. Errors: InputError."""
+    count = canaries.classes or (run.model.classes if run is not None and run.model is not None else None)
+    if not isinstance(count, int):
+        raise InputError("--canaries does not state the number of classes: give --data")
+    x, y = canaries.x[:0], canaries.y[:0]
+    fingerprint = "" if run is None or run.data_fingerprint is None else run.data_fingerprint
+    return Data(x, y, x, y, tuple(str(label) for label in range(count)), None, "canaries", fingerprint)

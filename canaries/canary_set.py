@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,8 @@ class CanarySet:
                   training data of every audited run, whether the canary is a member or not
     method, parameters      how the set was made; parameters is JSON
     data_fingerprint        of the data set that source_index points into, "" where none
+    source_rows             how many rows that data set has; None in files that do not say
+    source_sha256           of the inputs of the source rows as they stand there (`sources_sha256`), "" where unknown
     value_range             (lowest, highest) valid input value, or None
 
     Row i of the set is the canary with canary_id i, everywhere. The arrays are read-only.
@@ -39,6 +44,8 @@ class CanarySet:
     data_fingerprint: str = ""
     value_range: tuple[float, float] | None = None
     classes: int | None = None
+    source_rows: int | None = None
+    source_sha256: str = ""
 
     def __post_init__(self) -> None:
         x, y, source_index = np.asarray(self.x), np.asarray(self.y), np.asarray(self.source_index)
@@ -55,6 +62,7 @@ class CanarySet:
                 raise InputError(f"canaries {name} has type {array.dtype}: whole numbers are needed")
         x, y, source_index = x.astype(np.float32), y.astype(np.int64), source_index.astype(np.int64)
         _check_values(x, y, source_index, self.classes)
+        _check_sources(source_index, self.source_rows, self.source_sha256)
         object.__setattr__(self, "value_range", _checked_range(self.value_range, x))
         for name, array in (("x", x), ("y", y), ("source_index", source_index)):
             array.setflags(write=False)
@@ -90,6 +98,8 @@ class CanarySet:
             "data_fingerprint": self.data_fingerprint,
             "value_range": json.dumps(self.value_range),
             "classes": json.dumps(self.classes),
+            "source_rows": json.dumps(self.source_rows),
+            "source_sha256": self.source_sha256,
             "coalmine_version": __version__,
             "content_sha256": self.sha256,
         }
@@ -120,6 +130,8 @@ class CanarySet:
                 data_fingerprint=metadata.get("data_fingerprint", ""),
                 value_range=metadata_json(metadata, "value_range", what),
                 classes=classes,
+                source_rows=metadata_json(metadata, "source_rows", what) if "source_rows" in metadata else None,
+                source_sha256=metadata.get("source_sha256", ""),
             )
         except InputError as error:
             raise InputError(f"{what}: {error}") from None
@@ -143,6 +155,26 @@ def _check_values(x: np.ndarray, y: np.ndarray, source_index: np.ndarray, classe
         raise InputError(f"canaries y holds the label {bad}: labels must be {allowed}")
     if source_index.min() < -1:
         raise InputError(f"canaries source_index holds {int(source_index.min())}: use a row number, or −1 for none")
+
+
+def _check_sources(source_index: np.ndarray, source_rows: Any, source_sha256: Any) -> None:
+    if source_rows is not None and (isinstance(source_rows, bool) or not isinstance(source_rows, int)):
+        raise InputError(f"canaries source_rows must be a whole number, got {source_rows!r}")
+    if source_rows is not None and source_index.max() >= source_rows:
+        raise InputError(
+            f"canaries come from row {int(source_index.max())} of data with {source_rows} rows: wrong data"
+        )
+    if not isinstance(source_sha256, str) or not re.fullmatch(r"[0-9a-f]{64}|", source_sha256):
+        raise InputError(f"canaries source_sha256 must be 64 lower-case hex digits, got {source_sha256!r}")
+
+
+def sources_sha256(rows: Iterable[Any]) -> str:
+    """Hash of the inputs of the source rows as float32, in order of their row numbers: what tells two data sets apart
+    that have equally many rows."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(np.ascontiguousarray(row, dtype="<f4").tobytes())
+    return digest.hexdigest()
 
 
 def _checked_range(value_range: Any, x: np.ndarray) -> tuple[float, float] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..foundation import InputError, read_json
 from ..foundation.fields import Fields
+
+NOTE = "Proves that membership preceded training only if this file was published or time-stamped before training."
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,9 @@ class Commitment:
     canaries_sha256: str | None = None
     canaries: int | None = None
     created: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "note": NOTE}
 
     @classmethod
     def from_json(cls, content: Any, source: str = "commitment file") -> Commitment:

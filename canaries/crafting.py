@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..foundation import InputError
 from .base_models import TrainMany
 from .binary_noise import binary_noise
 from .blank import blank
-from .canary_set import CanarySet
+from .canary_set import CanarySet, sources_sha256
 from .mislabelled import mislabelled
 from .noise import noise
 from .pool import Pool
@@ -77,7 +78,7 @@ def craft(
     start = DEFAULT_START.get(method, "") if start is None else start
     pool = Pool(x, y, classes, value_range, data_fingerprint, allowed)
     if method in PLAIN:
-        return PLAIN[method](pool, int(count), seed)
+        return _sourced(PLAIN[method](pool, int(count), seed), pool)
     if train_many is None:
         raise InputError(f"method {method!r} looks through trained models: give train_many, the recipe to be audited")
     rows = len(pool.candidates())
@@ -87,7 +88,14 @@ def craft(
         raise InputError(
             f"count {count} takes every row of the data as a canary's source: ask for fewer, some must stay"
         )
-    return _with_models(method, pool, int(count), seed, train_many, start, refinement, options)
+    return _sourced(_with_models(method, pool, int(count), seed, train_many, start, refinement, options), pool)
+
+
+def _sourced(canaries: CanarySet, pool: Pool) -> CanarySet:
+    """The set with what tells the data that it came from: nothing else may be injected into."""
+    sources = canaries.sources()
+    told = sources_sha256(pool.x[sources]) if len(sources) else ""
+    return replace(canaries, source_rows=len(pool), source_sha256=told)
 
 
 def _with_models(

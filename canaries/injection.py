@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +11,24 @@ import torch
 from torch.utils.data import Dataset
 
 from ..foundation import InputError
-from .canary_set import CanarySet
+from .canary_set import CanarySet, sources_sha256
 from .coins import Coins
 
 
 def remaining_rows(canaries: CanarySet, rows: int) -> np.ndarray:
     """(rows,) bool: the training rows that stay. A source row leaves whether its canary is a member or not:
-    were it to stay, the "excluded" canary would still be trained on."""
+    were it to stay, the "excluded" canary would still be trained on.
+
+    rows: of the data set that the canaries were crafted from. Errors: InputError where the set says another number.
+    Sets of older versions do not say; of them only what cannot be true is refused.
+    """
     sources = canaries.sources()
+    if len(sources) and canaries.source_rows not in (None, rows):
+        raise InputError(
+            f"the canaries were crafted from data with {canaries.source_rows} rows, the training data has {rows}: "
+            "their row numbers would take out the wrong rows; use the data the set was crafted from (of a source that "
+            "holds rows out for testing, those that it keeps)"
+        )
     if len(sources) and sources[-1] >= rows:
         raise InputError(
             f"canaries come from row {sources[-1]}, the training data has {rows} rows: use the data the set was "
@@ -61,9 +72,17 @@ def inject(
     transform  applied to a canary's float32 tensor; needed where `dataset` transforms its inputs (normalise, augment):
                canaries must pass through the same
 
+    Without a transform the rows of `dataset` are what the canaries are: the source rows are then held against the hash
+    that the set keeps of them. Warns where an older set says neither how many rows its data had nor their hash.
+
     Errors: InputError when the coins are of another set, or the shapes or the rows do not fit the data.
     """
     coins.check(canaries)
+    if len(canaries.sources()) and canaries.source_rows is None:
+        warnings.warn(
+            "the canary set does not say how many rows its data had: that this is the data cannot be checked",
+            stacklevel=2,
+        )
     rows = np.flatnonzero(remaining_rows(canaries, len(dataset)))
     member = torch.from_numpy(coins.member.copy())
     injected = InjectedDataset(
@@ -79,5 +98,13 @@ def inject(
             raise InputError(
                 f"a canary has shape {tuple(np.shape(canary))}, a training row {tuple(np.shape(natural))}: "
                 "give the transform that the data set applies"
+            )
+    if transform is None and canaries.source_sha256:
+        found = sources_sha256(np.asarray(dataset[int(row)][0]) for row in canaries.sources())
+        if found != canaries.source_sha256:
+            raise InputError(
+                "the rows that the canaries were made from are not those of this data set: their hashes differ. Use "
+                "the data the set was crafted from; if the data set transforms its inputs (normalises, augments), give "
+                "the same transform"
             )
     return injected

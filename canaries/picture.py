@@ -60,7 +60,7 @@ def picture(
         panels[-1].set_title("influence, each over √(self · self)", fontsize=9)
         bottom.colorbar(image, ax=panels[-1])
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": "coalmine"})
     write_bytes(path, buffer.getvalue())
 
 

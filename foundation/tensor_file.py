@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InputError
+from .files import parse_json, read_bytes
 
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 
@@ -38,13 +39,7 @@ def unpack(path: str | Path, what: str) -> tuple[dict[str, np.ndarray], dict[str
     """
     from safetensors.numpy import load
 
-    path = Path(path)
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{what} {str(path)!r} does not exist: check the path") from None
-    except OSError as error:
-        raise InputError(f"{what} {str(path)!r} cannot be read: {error.strerror or error}") from None
+    content = read_bytes(path, what)
     if content[:4] == _ZIP or content[:1] == _PICKLE:
         raise InputError(
             f"{what} {str(path)!r} is a pickle or a torch.save archive, which can run code when opened: "
@@ -75,11 +70,4 @@ def metadata_json(metadata: dict[str, str], key: str, what: str) -> Any:
     """The JSON value of one metadata entry. Errors: InputError when it is absent or not JSON."""
     if key not in metadata:
         raise InputError(f"{what} has no metadata entry {key!r}: it was not written by coalmine")
-    try:
-        return json.loads(metadata[key], parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{what}: metadata entry {key!r} is not valid JSON: {error}") from None
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
+    return parse_json(metadata[key].encode("utf-8", "surrogatepass"), f"{what}: metadata entry {key!r}")

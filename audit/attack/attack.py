@@ -36,7 +36,7 @@ class Question:
             raise InputError(f"views must be one of {', '.join(map(str, VIEWS))}, got {self.views}")
 
 
-def attack(target: Target, rows: Candidates, question: Question = Question()) -> Conclusion:  # noqa: B008 — frozen
+def attack(target: Target, rows: Candidates, question: Question = Question()) -> Conclusion:
     """Scores of the target alone (loss, phi, hinge, Attack-P) on the rows, in one pass over them and no training.
 
     Errors: InputError for a target that was fed otherwise than it was trained, and for an attack that needs shadows.

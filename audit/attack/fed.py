@@ -11,7 +11,6 @@ than once in a thousand.
 
 from __future__ import annotations
 
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom, binomtest, norm
@@ -213,8 +212,6 @@ def _numbers(values: tuple[float, ...] | None) -> str:
     return ",".join(f"{v:g}" for v in values or ())
 
 
-
-
 def own_accuracy_of(arrays: ShadowArrays) -> OwnAccuracy | None:
     """Of a target whose answers another tool stored. Errors: InputError as in `check_better_than_chance`."""
     if arrays.target_predicted is None or arrays.labels is None or arrays.target_member is None:
@@ -247,7 +244,5 @@ def accuracy_of_run(
         if target.run is None and stated is None:
             check_better_than_chance(predicted[member], y[member], accuracy)
         return accuracy
-    asked = Candidates(
-        x, y, member, tuple(map(str, range(rows.classes))), "data", rows.fingerprint, x[:0], y[:0]
-    )
+    asked = Candidates(x, y, member, tuple(map(str, range(rows.classes))), "data", rows.fingerprint, x[:0], y[:0])
     return check_fed(target, asked, predicted, stated, device)

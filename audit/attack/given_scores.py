@@ -30,7 +30,9 @@ def attack_of_scores(path: Path, members: Path | None = None, about: Path | None
 
         listed = np.asarray(load_npy(members)).reshape(-1)
         if listed.shape != given.score.shape or not np.isin(listed, (0, 1)).all():
-            raise InputError(f"--target-members {str(members)!r} must hold true/false for each of {len(given.score)} rows")
+            raise InputError(
+                f"--target-members {str(members)!r} must hold true/false for each of {len(given.score)} rows"
+            )
         member = listed.astype(bool)
     if member is None:
         raise InputError(f"nothing says who was a member: give {str(path)!r} a column member, or --target-members")
@@ -52,7 +54,10 @@ def attack_of_scores(path: Path, members: Path | None = None, about: Path | None
         examples=len(member),
         views=given.views,
         attacks=(
-            Attack(NAME, dict(scores.details), scores.counts(), (scores.distinct,), metrics, thinned_curve(given.score, member)),
+            Attack(
+                NAME, dict(scores.details), scores.counts(), (scores.distinct,), metrics,
+                thinned_curve(given.score, member),
+            ),
         ),
         warnings=(
             "the scores are another tool's: how its model was fed, and on which rows it was trained, was not checked",

@@ -1,4 +1,4 @@
-"""What `coalmine attack` and `coalmine lira` leave behind: scores for `coalmine audit`, records, and a table for people.
+"""What `coalmine attack` and `coalmine lira` leave behind: scores for an audit, records, and a table for people.
 
 Beside each scores file stands a record of which attack was chosen, as `coalmine score` writes it (scores.json), so
 that scores of one canary set are not audited with another set's coins. Of several attacks only the one that was fixed
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ...foundation import InputError, write_bytes, write_json, write_text
 from ..verdict.score_record import ScoreRecord, load_score_record, save_scores, side_file
-
 from .result import DIRECTION, AttackResult, Interval, OwnAccuracy
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def table_of_examples(result: AttackResult, top: int) -> str:
     if result.stability is not None:
         s = result.stability
         lines.append(
-            f"stability: rank correlation {s.rank_correlation:.2f} between the orders by {s.shadows[0]} and by the other "
+            f"stability: rank correlation {s.rank_correlation:.2f} between the orders by {s.shadows[0]} and the other "
             f"{s.shadows[1]} shadows; {s.in_both} of the {s.top} highest are the same"
         )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What an attack on a finished model found: frozen values, with the JSON that they are kept in (attack.json, lira.json).
+"""What an attack on a finished model found: frozen values, with the JSON they are kept in (attack.json, lira.json).
 
 Metrics of an attack, no bound on epsilon: a higher score means "more likely a member", members are the positive class.
 schema_version 1 was written before accuracy, examples, groups, curves and stability were kept; it is read as before.

@@ -10,9 +10,9 @@ from typing import Any
 from torch import nn
 
 from ...foundation import InputError
+from ...foundation.named_code import refuse_untrusted_code
 from ..feeding import Feeding
-from ..score import sha256_of_checkpoint
-from ..training.checkpoint import open_model
+from ..training.checkpoint import open_model, sha256_of_checkpoint
 from ..training.data import Data
 from ..training.function_target import open_function
 from ..training.run_record import RunRecord, load_run
@@ -49,7 +49,9 @@ def open_target(
         return Target(feeding.wrap(opened, data.input_shape), name, model, feeding=feeding)
     run = load_run(path) if (path / "run.json").is_file() else None
     if run is not None:
-        model = _model_of_run(run, path, model, trust_code)
+        named = None if run.model is None else run.model.name
+        refuse_untrusted_code(named, model, trust_code, str(path / "run.json"))
+        model = model or named
         check_run(run, path, None)
         if run.data_fingerprint is not None and run.data_fingerprint != data.fingerprint:
             raise InputError(
@@ -61,18 +63,6 @@ def open_target(
     if model is None and (path / "config.json").is_file():
         model = f"huggingface:{path}"
     return Target(feeding.wrap(opened, data.input_shape), name, model, sha256_of_checkpoint(path), run, feeding)
-
-
-def _model_of_run(run: RunRecord, folder: Path, given: str | None, trust_code: bool) -> str | None:
-    """The architecture; code that only a file names runs when the user trusts it or names it too."""
-    named = None if run.model is None else run.model.name
-    ours = named is None or ":" not in named or named.startswith(("torchvision:", "huggingface:"))
-    if given is None and not ours and not trust_code:
-        raise InputError(
-            f"the run in {str(folder)!r} names {named} as its model, code that would run: repeat it as --model {named}, "
-            "or add --trust-code"
-        )
-    return given or named
 
 
 def settings_of_run(run: RunRecord | None, given: Mapping[str, Any]) -> dict[str, Any]:

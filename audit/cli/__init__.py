@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import json
 import os
 import sys
 from typing import Any, NoReturn
@@ -53,7 +54,25 @@ class LazyGroup(TyperGroup):
         module = importlib.import_module(f".{COMMANDS[cmd_name]}", __name__)
         command = typer.main.get_command(module.app)
         command.name = cmd_name
+        _check_paths_first(command)
         return command
+
+
+def _check_paths_first(command: Any) -> None:
+    """Every command, whoever wrote it, begins with the checks that all commands share."""
+    if hasattr(command, "commands"):
+        for one in command.commands.values():
+            _check_paths_first(one)
+        return
+    invoke = command.invoke
+
+    def checked(ctx: Any) -> Any:
+        from .replacing import check_paths
+
+        check_paths(ctx)
+        return invoke(ctx)
+
+    command.invoke = checked
 
 
 app = typer.Typer(
@@ -82,20 +101,26 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line. A user's mistake is one line on standard error and exit code 2, never a traceback."""
+    """Run the command line. A user's mistake is one line on standard error and exit code 2, never a traceback.
+
+    With --json it is an object with the key `error` on standard output as well.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no Greek gets question marks, not a traceback
             stream.reconfigure(errors="replace")
     try:
         code = app(arguments, prog_name="coalmine", standalone_mode=False)
     except InputError as error:
-        _fail(str(error))
+        _fail(str(error), given)
     except MemoryError as error:
-        _fail(f"not enough memory ({error or 'an allocation failed'}): lower the sizes asked for")
+        _fail(f"not enough memory ({error or 'an allocation failed'}): lower the sizes asked for", given)
     except OSError as error:
         if error.errno == errno.EPIPE:
             _reader_left()
-        _fail(f"{error.filename or 'the output'!s} cannot be used ({error.strerror}): check the path and the disk")
+        _fail(
+            f"{error.filename or 'the output'!s} cannot be used ({error.strerror}): check the path and the disk", given
+        )
     except SystemExit as error:
         if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # typer's answer to a closed pipe, with exit code 1
             _reader_left()
@@ -103,16 +128,15 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # not one of the parser's own
             raise
-        _usage_error(error, sys.argv[1:] if arguments is None else arguments)
+        _usage_error(error, given)
     else:
         if code == INTERRUPTED:
-            print(
-                f"interrupted: {_after_interruption(sys.argv[1:] if arguments is None else arguments)}", file=sys.stderr
-            )
+            print(f"interrupted: {_after_interruption(given)}", file=sys.stderr)
         sys.exit(code if isinstance(code, int) else 0)
 
 
 INTERRUPTED = 130
+LONGEST_ERROR = 1000  # characters of one line
 
 
 def _after_interruption(arguments: list[str]) -> str:
@@ -122,8 +146,14 @@ def _after_interruption(arguments: list[str]) -> str:
     return "no file is left half written; the same command begins again"
 
 
-def _fail(message: str) -> NoReturn:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+def _fail(message: str, arguments: list[str]) -> NoReturn:
+    """One line without control characters; of a long one the beginning and the end, where the remedy stands."""
+    message = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+    if len(message) > LONGEST_ERROR:
+        message = f"{message[: LONGEST_ERROR - 303]} … {message[-300:]}"
+    if "--json" in arguments:
+        print(json.dumps({"error": message}, ensure_ascii=False))
+    print(f"error: {message}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -146,4 +176,4 @@ def _usage_error(error: Any, arguments: list[str]) -> NoReturn:
         if word == option
     ]
     value = f" (got {given[-1]!r})" if given else ""
-    _fail(f"{error.format_message().rstrip('.')}{value}: see `{command} --help`")
+    _fail(f"{error.format_message().rstrip('.')}{value}: see `{command} --help`", arguments)

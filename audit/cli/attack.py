@@ -10,18 +10,34 @@ import typer
 from ...foundation import InputError
 from ..choices import TARGET_ONLY
 from .model_options import (
-    About, Classes, ModelName, PixelMean, PixelStd, Target, TargetMembers, Top, TrainingAccuracy, Transform, TrustCode,
-    ViewCount, check_paths, check_target, check_views, feeding_of, rows_of,
+    About,
+    Classes,
+    ModelName,
+    PixelMean,
+    PixelStd,
+    Target,
+    TargetMembers,
+    Top,
+    TrainingAccuracy,
+    Transform,
+    TrustCode,
+    ViewCount,
+    check_paths,
+    check_target,
+    check_views,
+    feeding_of,
+    rows_of,
 )  # fmt: skip
-from .options import Device, Json, Quiet, print_json, remark, torch_device, writable_folder
+from .options import Device, Json, Quiet, print_json, remark, torch_device
+from .replacing import ATTACK_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command(
     epilog="Examples: coalmine attack --target model.pt --model mypackage.nets:build --data imagefolder:photos@64 "
-    "--target-members trained_on.npy --pixel-mean 0.485,0.456,0.406 --pixel-std 0.229,0.224,0.225   |   coalmine attack "
-    "--target my_forest:load --data table.csv   |   coalmine attack --scores their_scores.csv"
+    "--target-members trained_on.npy --pixel-mean 0.485,0.456,0.406 --pixel-std 0.229,0.224,0.225   |   coalmine "
+    "attack --target my_forest:load --data table.csv   |   coalmine attack --scores their_scores.csv"
 )
 def attack(
     target: Target = None,
@@ -34,7 +50,7 @@ def attack(
         typer.Option(help="In place of a target: scores of another tool, columns canary_id, score, member."),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=writable_folder, help="Folder to write to.")
+        Path, typer.Option("--output", "-o", callback=replacing(ATTACK_FOLDER), help="Folder to write to.")
     ] = Path("runs/attack"),
     model: ModelName = None,
     pixel_mean: PixelMean = None,
@@ -56,8 +72,8 @@ def attack(
 ) -> None:
     """Attack a finished model without training anything: who was it trained on, by its answers alone?
 
-    Loss, phi, hinge and Attack-P on your rows, with intervals; the target's accuracy on its own rows and on others, which
-    stops a model that is fed otherwise than it was trained; the rows with the highest scores. Metrics, not a bound on
+    Loss, phi, hinge and Attack-P on your rows, with intervals; the target's accuracy on its own rows and on others,
+    which stops a model that is fed otherwise than it was trained; the rows with the highest scores. Metrics, not a bound on
     epsilon. Writes attack.json (for coalmine report), scores.csv, examples.csv and roc.csv. Stronger: coalmine lira.
     """
     if attack not in TARGET_ONLY:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress, writable_file
+from .options import Json, Quiet, print_json, progress
+from .replacing import FIGURE, replacing
 from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
@@ -36,7 +37,7 @@ def bound(
     ] = None,
     width: Annotated[float, typer.Option(help="Width asked of the accuracy interval.")] = 1e-6,
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+        Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

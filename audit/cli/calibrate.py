@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress, writable_file
+from .options import Json, Quiet, print_json, progress
+from .replacing import FIGURE, replacing
 from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
@@ -33,7 +34,7 @@ def calibrate(
         float | None, typer.Option(help="Relative; default 1e-4 for accuracy, 1e-3 otherwise.")
     ] = None,
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+        Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -10,7 +10,7 @@ import typer
 
 from ...foundation import InputError
 from .craft import craft_command
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, writable_file
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper
 from .recipe_options import (
     ClippingNorm,
     Data,
@@ -22,6 +22,7 @@ from .recipe_options import (
     StepsPerEpoch,
     trainer_of,
 )
+from .replacing import FIGURE, replacing
 
 if TYPE_CHECKING:
     from ..training.data import Data as LoadedData
@@ -42,7 +43,7 @@ app.command("craft")(craft_command)
 @app.command("show")
 def show_command(
     canaries: CanariesFile,
-    out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="The picture.")] = Path(
+    out: Annotated[Path, typer.Option("--output", "-o", callback=replacing(FIGURE), help="The picture.")] = Path(
         "canaries.png"
     ),
     data: Annotated[str | None, typer.Option("--data", help="Shows the rows that canaries came from.")] = None,

@@ -21,9 +21,10 @@ from .claim_options import (
     claim_from_options,
 )
 from .options import Json, Quiet, print_json, remark
-from .replacing import replacing_claim
+from .replacing import HAND_WRITTEN_RUN, replacing, replacing_claim
 
 if TYPE_CHECKING:
+    from ..training.run_record import RunRecord
     from ..verdict.claim import Claim
 
 app = typer.Typer(add_completion=False)
@@ -50,7 +51,12 @@ def claim(
     adjacency: Annotated[str, typer.Option("--adjacency", help="add_remove or replace_one.")] = "add_remove",
     membership: Annotated[str, typer.Option("--membership", help="coins, random_split or unknown.")] = "coins",
     run_output: Annotated[
-        Path | None, typer.Option("--run-output", help="Also write run.json: what your own trainer ran.")
+        Path | None,
+        typer.Option(
+            "--run-output",
+            callback=replacing(HAND_WRITTEN_RUN),
+            help="Also write run.json: what your own trainer ran.",
+        ),
     ] = None,
     ran: Annotated[
         str | None, typer.Option("--ran", help="With --run-output: the mechanism that ran, if not the claimed one.")
@@ -95,8 +101,6 @@ def claim(
         raise InputError(f"{', '.join(stray)} describe the run: add --run-output run.json to record it")
     written: dict[str, Any] = {"claim": claimed.to_json()}
     if run_output is not None:
-        if run_output.resolve() == output.resolve():
-            raise InputError(f"--output and --run-output are both {str(output)!r}: give two files")
         if divisor not in DIVISORS:
             raise InputError(
                 "--run-output needs --divisor: say public if gradient sums were divided by a public constant, realised "
@@ -104,7 +108,8 @@ def claim(
             )
         if "name" not in claimed.record and ran is None:
             raise InputError("--run-output with a bare epsilon needs --ran, the mechanism that ran")
-        written["run"] = _run_record(claimed.record, ran, clipping_norm, divisor, canaries, commitment)
+        run = _run_record(claimed.record, ran, clipping_norm, divisor, canaries, commitment)
+        written["run"] = run.to_json()
     write_json(output, written["claim"])
     if run_output is not None:
         write_json(run_output, written["run"])
@@ -138,33 +143,26 @@ def _run_record(
     divisor: str,
     canaries: Path | None,
     commitment: Path | None,
-) -> dict[str, Any]:
-    from ...foundation import read_json
+) -> RunRecord:
+    from ...canaries.commitment import Commitment
+    from ..training.run_record import RunRecord
 
     mechanism = claimed if ran is None or ran == claimed.get("name") else {"name": ran}
     if ran is not None and ran != claimed.get("name"):
         mechanism |= {key: value for key, value in claimed.items() if key not in ("name", "epsilon", "delta")}
-    committed = None
-    if commitment is not None:
-        content = read_json(commitment, "commitment file")
-        if not isinstance(content, dict) or not isinstance(content.get("coins_sha256"), str):
-            raise InputError(
-                f"--commitment {str(commitment)!r} holds no coins_sha256: give what `coalmine coins` wrote"
-            )
-        committed = content["coins_sha256"]
     digest = None
     if canaries is not None:
         from ...canaries.stored import load_canaries
 
         digest = load_canaries(canaries).sha256
-    return {
-        "mechanism": mechanism,
-        "clipping_norm": clipping_norm,
-        "divisor": divisor,
-        "divisor_is_public": divisor == "public",
-        "epochs_done": claimed.get("epochs"),
-        "canaries_sha256": digest,
-        "commitment": committed,
-        "written_by_hand": True,
-        "finished": True,
-    }
+    return RunRecord(
+        mechanism,
+        clipping_norm,
+        divisor,
+        divisor_is_public=divisor == "public",
+        epochs_done=claimed.get("epochs"),
+        finished=True,
+        canaries_sha256=digest,
+        commitment=None if commitment is None else Commitment.load(commitment).coins_sha256,
+        others={"written_by_hand": True},
+    )

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ...foundation import InputError
-from .options import Json, Quiet, Seed, print_json, remark, writable_file
+from .options import Json, Quiet, Seed, print_json, remark
+from .replacing import COINS, COMMITMENT, replacing
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -17,10 +17,10 @@ app = typer.Typer(no_args_is_help=True)
 def coins(
     canaries: Annotated[Path, typer.Option("--canaries", help="canaries.safetensors: the frozen set.")],
     out: Annotated[
-        Path, typer.Option("--output", "-o", callback=writable_file, help="Secret until scores exist.")
+        Path, typer.Option("--output", "-o", callback=replacing(COINS), help="Secret until scores exist.")
     ] = Path("coins.json"),
     commitment: Annotated[
-        Path, typer.Option("--commitment", callback=writable_file, help="Public: the hash of the coins file.")
+        Path, typer.Option("--commitment", callback=replacing(COMMITMENT), help="Public: the hash of the coins file.")
     ] = Path("commitment.json"),
     force: Annotated[bool, typer.Option("--force", help="Replace existing coins and their commitment.")] = False,
     seed: Seed = None,
@@ -36,21 +36,11 @@ def coins(
     from ...canaries import draw_coins
     from ...canaries.coins import save_commitment
     from ...canaries.stored import load_canaries
+    from ...foundation import remove_leftovers
 
-    if canaries.resolve() in (out.resolve(), commitment.resolve()):
-        raise InputError(f"--canaries {str(canaries)!r} is an output as well: the set would be lost")
-    if out.resolve() == commitment.resolve():
-        raise InputError(
-            f"--output and --commitment are both {str(out)!r}: the coins are secret, the commitment is public"
-        )
-    for option, path, why in (
-        ("--output", out, "a run may depend on these coins"),
-        ("--commitment", commitment, "it may be published already"),
-    ):
-        if path.exists() and not force:
-            raise InputError(f"{option} {str(path)!r} exists: {why}; name another file or use --force")
     frozen = load_canaries(canaries)
     drawn = draw_coins(frozen, seed)
+    remove_leftovers(out)
     drawn.save(out)
     save_commitment(drawn, commitment)
     if seed is not None:
@@ -68,5 +58,5 @@ def coins(
     if json:
         print_json(record)
     else:
-        typer.echo(f"{out}: {len(drawn)} coins for set {drawn.canaries_sha256[:12]}…; commitment in {commitment}")
+        typer.echo(f"{out}: {len(drawn)} coins for set {frozen.sha256[:12]}…; commitment in {commitment}")
         remark("Publish the commitment before training; keep the coins secret until the scores exist.", quiet)

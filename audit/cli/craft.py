@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, writable_file
+from ...foundation import InputError, in_use
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper
 from .recipe_options import (
     ClippingNorm,
     Data,
@@ -20,6 +21,7 @@ from .recipe_options import (
     StepsPerEpoch,
     trainer_of,
 )
+from .replacing import CANARIES, replacing
 
 
 def craft_command(
@@ -32,9 +34,9 @@ def craft_command(
         ),
     ] = "binary_noise",
     count: Annotated[int, typer.Option(help="How many canaries.")] = 200,
-    out: Annotated[Path, typer.Option("--output", "-o", callback=writable_file, help="Where to write the set.")] = Path(
-        "canaries.safetensors"
-    ),
+    out: Annotated[
+        Path, typer.Option("--output", "-o", callback=replacing(CANARIES), help="Where to write the set.")
+    ] = Path("canaries.safetensors"),
     start: Annotated[
         str | None,
         typer.Option(
@@ -77,10 +79,6 @@ def craft_command(
     from ..craft import craft_for
     from ..training.data import load_data
 
-    if out.exists() and not force:
-        raise InputError(
-            f"--output {str(out)!r} exists: coins or a run may depend on it; name another file or use --force"
-        )
     if method not in METHODS:
         raise InputError(f"--method {method!r} is unknown: use one of {', '.join(METHODS)}")
     if start is not None and method not in MOVED:
@@ -120,16 +118,18 @@ def craft_command(
         options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts
         if seed is not None:
             options["checkpoint"] = out.with_name(out.name + ".progress")
-    with stepper(steps, f"crafting {method}", quiet) as advance:
+    progress = options.get("checkpoint")
+    held = nullcontext() if progress is None else in_use(progress, "progress of --output", file=True)
+    with held, stepper(steps, f"crafting {method}", quiet) as advance:
         if method == "clipped_influence":
             options["on_step"] = lambda _: advance()
         if method == "ibis":
             options["on_restart"] = lambda record: (advance(), log.append(record))
         log: list[dict[str, Any]] = []
         canaries = craft_for(source, method, count, used_seed, trainer, refinement, **options)
-    canaries.save(out)
-    if "checkpoint" in options:
-        options["checkpoint"].unlink(missing_ok=True)
+        canaries.save(out)
+        if progress is not None:
+            progress.unlink(missing_ok=True)
     record = {"canaries": str(out), "method": method, "count": len(canaries), "sha256": canaries.sha256}
     if log:
         record["log"] = log

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Quiet, print_json, remark, writable_folder
+from .options import Json, Quiet, print_json, remark
+from .replacing import DEMO_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -15,7 +16,7 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog="Example: coalmine demo --output runs/demo")
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=writable_folder, help="Folder for everything it makes.")
+        Path, typer.Option("--output", "-o", callback=replacing(DEMO_FOLDER), help="Folder for everything it makes.")
     ] = Path("runs/demo"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")] = 0,
     json_output: Json = False,

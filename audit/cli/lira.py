@@ -10,13 +10,41 @@ import typer
 from ...foundation import InputError
 from ..choices import ATTACKS, LAYOUTS
 from .model_options import (
-    About, Classes, ModelName, PixelMean, PixelStd, Target, TargetMembers, Top, TrainingAccuracy, Transform, TrustCode,
-    ViewCount, check_paths, check_target, check_views,
+    About,
+    Classes,
+    ModelName,
+    PixelMean,
+    PixelStd,
+    Target,
+    TargetMembers,
+    Top,
+    TrainingAccuracy,
+    Transform,
+    TrustCode,
+    ViewCount,
+    check_paths,
+    check_target,
+    check_views,
 )  # fmt: skip
-from .options import Device, Json, Quiet, print_json, remark, writable_folder
+from .options import Device, Json, Quiet, print_json, remark
+from .replacing import LIRA_FOLDER, replacing
 from .shadow_options import (
-    Augmentation, Chunk, ClippingNorm, Epochs, Fraction, Jobs, LearningRate, Momentum, NoiseMultiplier, Sampler,
-    Scheduler, ShadowSeed, Span, StepsPerEpoch, Train, parse_span,
+    Augmentation,
+    Chunk,
+    ClippingNorm,
+    Epochs,
+    Fraction,
+    Jobs,
+    LearningRate,
+    Momentum,
+    NoiseMultiplier,
+    Sampler,
+    Scheduler,
+    ShadowSeed,
+    Span,
+    StepsPerEpoch,
+    Train,
+    parse_span,
 )  # fmt: skip
 
 app = typer.Typer(add_completion=False)
@@ -33,7 +61,7 @@ def lira(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+            "--output", "-o", callback=replacing(LIRA_FOLDER), help="Folder of the run; the same command resumes it."
         ),
     ],
     data: Annotated[
@@ -97,8 +125,8 @@ def lira(
     """Attack membership with shadow models: LiRA, BASE, RMIA and simpler scores, with intervals.
 
     `coalmine attack` with shadows: stronger, and it says who is at risk. Metrics, not a bound on epsilon: a model
-    trained before any coins were drawn gets metrics only. Writes scores.csv, scores.json with what was chosen, lira.json
-    (for coalmine report), and where membership is known examples.csv and roc.csv into --output. Every finished chunk of
+    trained before any coins were drawn gets metrics only. Writes scores.csv, scores.json with what was chosen,
+    lira.json (for coalmine report), and where membership is known examples.csv and roc.csv into --output. Every finished chunk of
     shadows is on disk: the same command trains what is missing, also with more --shadows.
     """
     recipe = {

@@ -25,14 +25,13 @@ PixelStd = Annotated[str | None, typer.Option("--pixel-std", help="Per channel; 
 Classes = Annotated[
     str | None,
     typer.Option(
-        "--classes", help="Names of the data's classes in the order of the model's outputs, as cat,dog; left out: sorted."
+        "--classes",
+        help="Names of the data's classes in the order of the model's outputs, as cat,dog; left out: sorted.",
     ),
 ]
 Transform = Annotated[
     str | None,
-    typer.Option(
-        "--transform", help="package.module:function that turns a batch of rows into what the model takes."
-    ),
+    typer.Option("--transform", help="package.module:function that turns a batch of rows into what the model takes."),
 ]
 TrustCode = Annotated[
     bool,
@@ -79,9 +78,7 @@ ModelName = Annotated[
 ]
 
 
-def feeding_of(
-    pixel_mean: str | None, pixel_std: str | None, classes: str | None, transform: str | None
-) -> Feeding:
+def feeding_of(pixel_mean: str | None, pixel_std: str | None, classes: str | None, transform: str | None) -> Feeding:
     """Errors: InputError, before torch is imported, for numbers that are none."""
     if (pixel_mean is None) != (pixel_std is None):
         raise InputError("--pixel-mean and --pixel-std go together: give both or neither")

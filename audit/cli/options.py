@@ -7,12 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ...foundation import InputError, check_output_file, check_output_folder
+from ...foundation import InputError
 
 T = TypeVar("T")
 
@@ -28,20 +27,6 @@ Seed = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps …")]
-
-
-def writable_file(ctx: typer.Context, param: typer.CallbackParam, path: Path | None) -> Path | None:
-    """For options that name a file to write: told before any work whether that can be."""
-    if path is not None and not ctx.resilient_parsing:
-        check_output_file(path, param.opts[0])
-    return path
-
-
-def writable_folder(ctx: typer.Context, param: typer.CallbackParam, path: Path | None) -> Path | None:
-    """The same for a folder."""
-    if path is not None and not ctx.resilient_parsing:
-        check_output_folder(path, param.opts[0])
-    return path
 
 
 def print_json(value: Any) -> None:

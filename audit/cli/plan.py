@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress, writable_file
+from .options import Json, Quiet, print_json, progress
+from .replacing import FIGURE, replacing
 from .sweep import check_plot, numbers, plot, swept
 
 app = typer.Typer()
@@ -31,7 +32,7 @@ def plan(
     ] = 1.0,
     adjacency: Annotated[str, typer.Option(help="add_remove (sensitivity C) or replace_one (2C).")] = "add_remove",
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", callback=writable_file, help="Draw the sweep to a .png, .svg or .pdf.")
+        Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -10,7 +10,8 @@ import typer
 from ...foundation import InputError
 from ..choices import SCORES
 from .claim_options import ClaimFile
-from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device
+from .replacing import REPEAT_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -21,7 +22,8 @@ app = typer.Typer(add_completion=False)
 )
 def repeat(
     output: Annotated[
-        Path, typer.Option("--output", "-o", callback=writable_folder, help="Folder; the same command resumes it.")
+        Path,
+        typer.Option("--output", "-o", callback=replacing(REPEAT_FOLDER), help="Folder; the same command resumes it."),
     ],
     canaries: Annotated[Path, typer.Option(help="canaries.safetensors")],
     runs: Annotated[int, typer.Option(help="R: independent trainings.")],

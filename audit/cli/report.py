@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .options import Json, Quiet, print_json, remark
-from .replacing import replacing_page
+from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
 app = typer.Typer(add_completion=False)
 
@@ -22,7 +22,10 @@ def report(
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
     ] = Path("runs/report.html"),
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="A folder for the figures as svg, pdf and png.")
+        Path | None,
+        typer.Option(
+            "--figures", callback=replacing(FIGURES_FOLDER), help="A folder for the figures as svg, pdf and png."
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

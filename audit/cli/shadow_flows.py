@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...foundation import InputError, sha256_of_file
 from ..attack.candidates import Candidates
-from ..attack.conclude import DRAW_COINS, Conclusion, Known, conclude
+from ..attack.conclude import Conclusion, Known, conclude
 from ..attack.fed import accuracy_of_run, own_accuracy_of
 from ..attack.output import check_folder, told_accuracy
 from ..attack.target import Target, check_run, open_target, settings_of_run
@@ -155,9 +155,7 @@ def _target(flow: Flow, rows: Candidates, target: Target, own: Recipe | None, re
     return Found(conclusion, record, f"shadow models: {how}")
 
 
-def _canaries(
-    flow: Flow, source: Data, target: Target | None, own: Recipe | None, record: ScoreRecord
-) -> Found | None:
+def _canaries(flow: Flow, source: Data, target: Target | None, own: Recipe | None, record: ScoreRecord) -> Found | None:
     from ...canaries import CanarySet, Coins
 
     assert flow.canaries is not None
@@ -245,7 +243,9 @@ class _working(AbstractContextManager[Work]):
         )  # fmt: skip
         there = on_disk(planned(rows, recipe, self.work, plan), self.work)
         if there:
-            remark(f"{there} of {plan.shadows} shadow models are on disk from before and are not trained again", flow.quiet)
+            remark(
+                f"{there} of {plan.shadows} shadow models are on disk from before and are not trained again", flow.quiet
+            )
 
     def __enter__(self) -> Work:
         self.cluster.__enter__()

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from ...foundation import InputError
-from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device, writable_folder
+from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
+from .replacing import RUN_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
 
@@ -22,7 +23,7 @@ def train(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", callback=writable_folder, help="Folder of the run; the same command resumes it."
+            "--output", "-o", callback=replacing(RUN_FOLDER), help="Folder of the run; the same command resumes it."
         ),
     ],
     steps_per_epoch: Annotated[int, typer.Option(help="M: optimiser steps in one epoch.")],
@@ -82,6 +83,8 @@ def train(
         momentum=momentum,
         augmentation=augmentation,
     )
+    if drawn is not None and drawn.remark():
+        remark(f"warning: {drawn.remark()} run.json names no commitment.", quiet)
     differences = recipe_differences(canary_set, settings, model) if canary_set is not None else []
     if differences:
         remark(f"warning: the canaries were crafted through another recipe ({'; '.join(differences)})", quiet)

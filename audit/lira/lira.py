@@ -31,7 +31,7 @@ class Choice:
 
 
 def lira(
-    rows: Candidates, recipe: Recipe, work: Work, plan: Plan, target: Target, choice: Choice = Choice(),  # noqa: B008
+    rows: Candidates, recipe: Recipe, work: Work, plan: Plan, target: Target, choice: Choice = Choice(),
     device: str | None = None,
 ) -> Conclusion | None:  # fmt: skip
     """Attack a user's target on rows whose membership he knows. None where work.span leaves part to other jobs.
@@ -42,9 +42,9 @@ def lira(
     from ...attacks.measurement import Measurement
 
     check_attack(choice.attack, len(rows.population_y))
-    predicted = Measurement(rows.x, rows.y, rows.x[:0], rows.y[:0], device=device).ask(
-        target.module, rows.x, rows.y
-    )["predicted"]
+    predicted = Measurement(rows.x, rows.y, rows.x[:0], rows.y[:0], device=device).ask(target.module, rows.x, rows.y)[
+        "predicted"
+    ]
     accuracy = check_fed(target, rows, predicted, choice.training_accuracy, device)
     asked = Asked(target.module, rows.member, target.name)
     arrays = shadow_arrays(universe_of(rows), recipe, work, plan, asked, device)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ...foundation import InputError
+from ...foundation import InputError, sha256_of_file
 from .checkpoint_files import file_kind, read_weights
 from .checkpoint_keys import match_names
 from .models import ask_with_whole_numbers, build_model, check_output
@@ -111,3 +112,13 @@ def _why(wrong: list[str], found: dict[str, Tensor], own: dict[str, Tensor]) -> 
             f"The checkpoint gives {stored} classes, the model is built for {wanted}: give data with {stored} classes"
         )
     return "Another width, depth or input size: give the model that was trained"
+
+
+def sha256_of_checkpoint(path: str | Path) -> str:
+    """Of a file its SHA-256; of a directory one over the names and hashes of its files."""
+    path = Path(path)
+    if path.is_file():
+        return sha256_of_file(path)
+    files = sorted(entry for entry in path.rglob("*") if entry.is_file())
+    listing = "".join(f"{entry.relative_to(path).as_posix()} {sha256_of_file(entry)}\n" for entry in files)
+    return hashlib.sha256(listing.encode("utf-8")).hexdigest()

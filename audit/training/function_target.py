@@ -2,7 +2,7 @@
 
     function(rows) -> answers     rows (n, …) numpy; logits or probabilities (n, classes), or (n,) of the second class
     function() -> model           a torch module, a fitted scikit-learn classifier, or such a function
-    a module, classifier or callable by that name itself
+    a torch module or callable object by that name itself
 
 Answers that lie in [0, 1] and sum to one in every row are probabilities and become logarithms; the first answer decides
 for all, and one that does not fit it later is refused.
@@ -19,21 +19,21 @@ import torch
 from torch import Tensor, nn
 
 from ...foundation import InputError
+from ...foundation.named_code import named_function, reason_of
 from .estimator import as_module
 from .models import ask_with_whole_numbers, check_output
-from .named import find, told
 
 
 def open_function(
     name: str, input_shape: tuple[int, ...], classes: tuple[str, ...], whole_numbers: bool = False
 ) -> nn.Module:
     """The named model in eval mode, checked to answer rows of `input_shape`. Errors: InputError."""
-    found = find(name, "target")
+    found: Any = named_function(name, "target")
     if _takes_nothing(found):
         try:
             found = found()
         except Exception as error:
-            raise InputError(f"target {name!r} failed when called: {type(error).__name__}: {told(error)}") from error
+            raise InputError(f"target {name!r} failed when called: {reason_of(error)}") from error
     if isinstance(found, nn.Module):
         ask_with_whole_numbers(found, input_shape)
         check_output(found, name, input_shape, len(classes))
@@ -77,8 +77,7 @@ class Answers(nn.Module):
             given = self.function(rows.astype(np.int64) if self.whole_numbers else rows.astype(np.float32))
         except Exception as error:
             raise InputError(
-                f"target {self.name!r} fails on {len(rows)} rows of shape {rows.shape[1:]}: {type(error).__name__}: "
-                f"{told(error)}"
+                f"target {self.name!r} fails on {len(rows)} rows of shape {rows.shape[1:]}: {reason_of(error)}"
             ) from error
         if isinstance(given, Tensor):
             given = given.detach().cpu()

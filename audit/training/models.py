@@ -23,8 +23,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...foundation import InputError, torch_stream
+from ...foundation.named_code import named_function
 from .architectures import cnn, cnn_137k, mlp, wide_resnet_16_4
-from .named import find, told
 
 _BUILT_IN: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "mlp": mlp,
@@ -106,11 +106,7 @@ def refuse_batch_coupling(model: nn.Module, name: str = "model", *, may_couple: 
                 raise InputError(
                     f"{where} without running statistics: its scores would depend on the batch; use GroupNorm"
                 )
-        elif (
-            isinstance(layer, nn.modules.instancenorm._InstanceNorm)
-            and layer.track_running_stats
-            and not may_couple
-        ):
+        elif isinstance(layer, nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats and not may_couple:
             raise InputError(f"{where} with running statistics shared by all examples: set track_running_stats=False")
 
 
@@ -159,22 +155,20 @@ def _torchvision_model(name: str, input_shape: tuple[int, ...], classes: int) ->
         return models.get_model(name, **options)
     except (RuntimeError, ValueError, TypeError) as error:
         raise InputError(
-            f"model 'torchvision:{name}' cannot be built for rows {input_shape}: {told(error)}"
+            f"model 'torchvision:{name}' cannot be built for rows {input_shape}: {_first_line(error)}"
         ) from None
 
 
 def _own_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    function = find(name, "model")
-    if not callable(function):
-        raise InputError(f"model {name!r} is a {type(function).__name__}, not a function or class")
+    function = named_function(name, "model")
     offered = {"input_shape": input_shape, "classes": classes, "num_classes": classes, "seed": seed}
     try:
         parameters = inspect.signature(function).parameters
         model = function(**{key: value for key, value in offered.items() if key in parameters})
     except InputError:
         raise
-    except Exception as error:
-        raise InputError(f"model {name!r} failed when called: {type(error).__name__}: {told(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"model {name!r} failed when called: {type(error).__name__}: {_first_line(error)}") from error
     if not isinstance(model, nn.Module):
         raise InputError(f"model {name!r} returned a {type(model).__name__}: it must return a torch.nn.Module")
     return model
@@ -194,7 +188,7 @@ def check_output(
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"model {name!r} does not take rows of shape {input_shape}: {told(error)}") from error
+        raise InputError(f"model {name!r} does not take rows of shape {input_shape}: {_first_line(error)}") from error
     finally:
         model.train(training)
     if not isinstance(outputs, torch.Tensor):
@@ -210,3 +204,8 @@ def check_output(
             f"model {name!r} gives a row another output in eval mode when it stands in another batch: a layer mixes "
             "examples or draws noise; remove it"
         )
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -4,17 +4,22 @@
 |---|---|
 | run.json | what was run, for the audit to hold against the claim; `finished` is false until the end |
 | initial.safetensors | the weights before training: reference of the "difference" score |
-| training_state.safetensors | weights, momentum, seed: secret, since the seed gives the noise; gone at the end |
+| training_state.safetensors | weights, momentum, seed: secret (0600), as the seed gives the noise; gone at the end |
 | checkpoint.safetensors | the trained weights |
 
 Interrupting a run loses at most the epoch that was under way; the same call goes on and gives the same bits as an
-unbroken run.
+unbroken run. The folder is locked while a process trains in it.
+
+A seed that was given is in no file but the state: a hash of a small one could be found by trying. That a folder is not
+continued with another seed is told by the state, and once that is gone by the initial weights. Those tell a small seed
+to whoever tries them all, as does every trace of a seeded run: it is for reproduction, not for privacy.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +34,7 @@ from ... import __version__
 from ...canaries import CanarySet, Coins
 from ...canaries.coins import commit
 from ...canaries.injection import remaining_rows
-from ...foundation import InputError, fresh_seed, sha256_of_bytes, write_bytes, write_json
+from ...foundation import InputError, fresh_seed, in_use, remove_leftovers, sha256_of_bytes, write_bytes, write_json
 from ...foundation.tensor_file import pack, unpack
 from .data import Data
 from .engine import BuildModel, Stack, fitting_threads, initial_stack, train_epochs
@@ -51,6 +56,7 @@ CHANGING = (  # of a record between the first epoch and the last
     "majority_share",
     "initial_sha256",
     "checkpoint_sha256",
+    "given_seed_sha256",
     "versions",
 )
 
@@ -119,18 +125,39 @@ def train_run(
     output = Path(output)
     rows = training_rows(data, canaries, coins)
     record = _record(data, model_name, settings, canaries, coins, seed)
+    _earlier(output, record)  # told before the folder is touched
+    with in_use(output, "--output"):
+        return _train(output, data, rows, build, settings, record, seed, device, on_epoch)
+
+
+def _train(
+    output: Path,
+    data: Data,
+    rows: TrainingRows,
+    build: BuildModel,
+    settings: TrainingSettings,
+    record: RunRecord,
+    seed: int | None,
+    device: str | torch.device,
+    on_epoch: Callable[[int], None] | None,
+) -> RunRecord:
+    """`train_run` in a folder that nobody else writes to."""
     earlier = _earlier(output, record)
-    _sweep(output)
+    for name in (RUN, INITIAL, STATE, CHECKPOINT):
+        remove_leftovers(output / name)
     if earlier is not None and earlier.finished:
+        if seed is not None:
+            _refuse_another_seed(output, build, seed, device)
+        (output / STATE).unlink(missing_ok=True)  # of a run that was killed between its last write and this one
         return earlier
     stack = _start(output, build, seed, earlier, device)
     if earlier is None:
         initial = _weights(stack)
         untrained = accuracy(stack.modules()[0], *_natural(rows, device))
         record = replace(record, initial_sha256=sha256_of_bytes(initial), initial_accuracy=untrained)
+        write_json(output / RUN, record.to_json())  # first of all: weights without a record are somebody else's
         write_bytes(output / INITIAL, initial)
         _save_state(output, stack)
-        write_json(output / RUN, record.to_json())
     else:
         record = earlier
     x, y = torch.as_tensor(rows.x).to(device), torch.as_tensor(rows.y).to(device)
@@ -153,7 +180,7 @@ def train_run(
     )
     write_bytes(output / CHECKPOINT, weights)
     write_json(output / RUN, record.to_json())
-    (output / STATE).unlink()
+    (output / STATE).unlink(missing_ok=True)
     return record
 
 
@@ -196,29 +223,28 @@ def _record(
         data=data.name,
         data_fingerprint=data.fingerprint,
         canaries_sha256=canaries.sha256 if canaries else None,
-        commitment=commit(coins)["coins_sha256"] if coins else None,
-        # tells one seeded run from another without telling a seed; one that was drawn leaves nothing here
-        given_seed_sha256=None if seed is None else sha256_of_bytes(f"coalmine seed {seed}".encode()),
+        commitment=commit(coins).coins_sha256 if coins is not None and coins.nonce is not None else None,
+        seeded=seed is not None,
         majority_share=float(np.bincount(data.y).max() / len(data.y)),
         versions={"coalmine": __version__, "python": platform.python_version(), "torch": torch.__version__},
     )
 
 
 def _identity(record: RunRecord) -> dict[str, Any]:
-    """What must be equal for a folder to hold the same run."""
-    told = json.loads(json.dumps(record.to_json()))
-    return {key: value for key, value in told.items() if key not in CHANGING}
-
-
-def _sweep(output: Path) -> None:
-    """Remove what a killed process was writing: temporary files of this run's own names."""
-    for name in (RUN, INITIAL, STATE, CHECKPOINT):
-        for left in output.glob(f".{name}.*.tmp"):
-            left.unlink(missing_ok=True)
+    """What must be equal for a folder to hold the same run. Records of older versions hold a hash of the seed."""
+    known = {"seeded": record.others.get("given_seed_sha256") is not None} | json.loads(json.dumps(record.to_json()))
+    return {key: value for key, value in known.items() if key not in CHANGING}
 
 
 def _earlier(output: Path, record: RunRecord) -> RunRecord | None:
+    """The record of what the folder holds of this run; None for a new one. Errors: InputError for what is not its."""
     if not (output / RUN).exists():
+        foreign = [name for name in (INITIAL, STATE, CHECKPOINT) if os.path.lexists(output / name)]
+        if foreign:
+            raise InputError(
+                f"--output {str(output)!r} holds {', '.join(foreign)} and no {RUN}: these weights are not of a run "
+                "here and would be replaced; choose another folder"
+            )
         return None
     earlier = load_run(output / RUN)
     known, wanted = _identity(earlier), _identity(record)
@@ -226,8 +252,7 @@ def _earlier(output: Path, record: RunRecord) -> RunRecord | None:
     if different:
         raise InputError(
             f"--output {str(output)!r} holds another run, which differs in "
-            f"{', '.join(different).replace('given_seed_sha256', 'seed')}: "
-            "choose another folder, or delete this one"
+            f"{', '.join(different).replace('seeded', 'seed')}: choose another folder, or delete this one"
         )
     if earlier.finished:
         done = (output / CHECKPOINT).exists()
@@ -235,6 +260,20 @@ def _earlier(output: Path, record: RunRecord) -> RunRecord | None:
             raise InputError(f"{str(output / RUN)!r} says finished and its {CHECKPOINT} is missing: delete the folder")
         return earlier
     return earlier if (output / STATE).exists() else None
+
+
+def _another_seed(output: Path) -> InputError:
+    return InputError(
+        f"--output {str(output)!r} holds another run, which differs in seed: choose another folder, or delete this one"
+    )
+
+
+def _refuse_another_seed(output: Path, build: BuildModel, seed: int, device: str | torch.device) -> None:
+    """A finished run's seed is in none of its files; its initial weights are what the seed gives."""
+    began, _ = unpack(output / INITIAL, "initial weights")
+    now = initial_stack(build, [seed], device).modules()[0].state_dict()
+    if set(now) != set(began) or not all(np.array_equal(now[n].cpu().numpy(), began[n]) for n in began):
+        raise _another_seed(output)
 
 
 def _start(
@@ -246,6 +285,8 @@ def _start(
         tensors, metadata = unpack(output / STATE, "training state")
     except InputError as error:
         raise InputError(f"{error}; delete it, and the same command starts over") from None
+    if seed is not None and metadata.get("seed") != str(seed):
+        raise _another_seed(output)
     try:
         stack = initial_stack(build, [int(metadata["seed"])], device)
         stack.theta.copy_(torch.from_numpy(tensors["theta"]))
@@ -268,7 +309,7 @@ def _save_state(output: Path, stack: Stack) -> None:
         "epochs_done": str(stack.epochs_done),
         "warning": "secret: the seed gives the noise away",
     }
-    write_bytes(output / STATE, pack({name: t.cpu().numpy() for name, t in tensors.items()}, metadata))
+    write_bytes(output / STATE, pack({name: t.cpu().numpy() for name, t in tensors.items()}, metadata), secret=True)
 
 
 def _weights(stack: Stack) -> bytes:

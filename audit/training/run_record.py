@@ -40,7 +40,7 @@ class RunRecord:
     checkpoint_sha256, initial_sha256   of the files with the trained and the initial weights
     train_accuracy, initial_accuracy, majority_share   on the natural training rows: the trained model's, the untrained
                        model's, and that of naming the most frequent class
-    given_seed_sha256  tells one seeded run from another; None for a drawn seed
+    seeded             whether the run's randomness came from a seed that was given: for reproduction, not for privacy
     others             what this version does not know
     """
 
@@ -58,7 +58,7 @@ class RunRecord:
     commitment: str | None = None
     checkpoint_sha256: str | None = None
     initial_sha256: str | None = None
-    given_seed_sha256: str | None = None
+    seeded: bool | None = None
     train_accuracy: float | None = None
     test_accuracy: float | None = None
     initial_accuracy: float | None = None
@@ -98,7 +98,7 @@ class RunRecord:
             commitment=top.sha256("commitment"),
             checkpoint_sha256=top.sha256("checkpoint_sha256"),
             initial_sha256=top.sha256("initial_sha256"),
-            given_seed_sha256=top.sha256("given_seed_sha256"),
+            seeded=top.boolean("seeded"),
             train_accuracy=top.number("train_accuracy", 0, 1, optional=True),
             test_accuracy=top.number("test_accuracy", 0, 1, optional=True),
             initial_accuracy=top.number("initial_accuracy", 0, 1, optional=True),

@@ -23,8 +23,8 @@ from scipy.special import log_expit
 
 from coalmine.attacks import AttackScores, attack_r, base, calibrated_loss, lira, loss, midpoint, rmia
 from coalmine.attacks.shadow_arrays import ShadowArrays
-from coalmine.audit.estimators.roc import auc
 from coalmine.audit.attack.metrics import over_groups, true_positive_rate_at
+from coalmine.audit.estimators.roc import auc
 from coalmine.audit.lira.shadows import Plan, shadow_arrays
 from coalmine.audit.recipe import engine_recipe
 from coalmine.audit.rows import Universe, universe

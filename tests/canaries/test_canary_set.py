@@ -120,7 +120,7 @@ def test_pickles_are_refused_unopened(tmp_path):
 def test_missing_files_and_folders_are_told(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         CanarySet.load(tmp_path / "no")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a directory"):
         CanarySet.load(tmp_path)
 
 

@@ -66,7 +66,7 @@ def test_any_changed_coin_breaks_the_commitment(tmp_path):
 def test_the_same_coins_under_another_nonce_have_another_commitment():
     coins = draw_coins(a_set(2))
     other = Coins(coins.member, "0" * 64, coins.canaries_sha256, coins.created)
-    assert commit(coins)["coins_sha256"] != commit(other)["coins_sha256"]
+    assert commit(coins).coins_sha256 != commit(other).coins_sha256
 
 
 def test_one_canary_is_too_few():

@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 
 from coalmine.attacks import lira, phi
 from coalmine.audit import choices
-from coalmine.audit.cli import main
 from coalmine.audit.attack import conclude as lira_report
+from coalmine.audit.cli import main
 from coalmine.audit.training.models import build_model
 from coalmine.audit.verdict.scores import load_scores
 from coalmine.canaries import CanarySet, draw_coins

@@ -9,6 +9,7 @@ import pytest
 from coalmine.audit.training.data import load_data
 from coalmine.audit.training.models import build_model
 from coalmine.audit.training.run import train_run, training_rows
+from coalmine.audit.training.run_record import load_run
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.canaries import craft, draw_coins
 from coalmine.foundation import InputError, read_json
@@ -40,14 +41,14 @@ def content(folder):
 def test_a_finished_run_leaves_its_record_and_weights_and_no_secret(tmp_path):
     record = train(tmp_path)
     assert sorted(content(tmp_path)) == ["checkpoint.safetensors", "initial.safetensors", "run.json"]
-    assert record == read_json(tmp_path / "run.json", "run")
+    assert record == load_run(tmp_path)
     assert record.mechanism == {
         "name": "random_allocation", "steps_per_epoch": 4, "epochs": 3, "noise_multiplier": 1.0
     }  # fmt: skip
     assert record.finished and record.epochs_done == 3
     assert record.divisor == (len(DATA.y) - 40 + 20) / 4
     assert record.canaries_sha256 == CANARIES.sha256
-    assert len(record.given_seed_sha256) == 64
+    assert record.seeded is True and not any("seed_sha256" in key for key in record.to_json())
 
 
 def test_same_seed_same_bytes_other_seed_other_weights(tmp_path):
@@ -82,7 +83,7 @@ def test_an_unseeded_run_resumes_with_the_seed_it_began_with(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, on_epoch=interrupt, seed=None)
     record = train(tmp_path, seed=None)
-    assert record.finished and record.given_seed_sha256 is None
+    assert record.finished and record.seeded is False
 
 
 @pytest.mark.parametrize("finished", [True, False])

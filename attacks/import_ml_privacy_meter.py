@@ -85,8 +85,9 @@ def _no_fit(folder: Path, signals: dict[Path, tuple[int, ...]], memberships: lis
     held = ", ".join(f"{p.name} {shape}" for p, shape in signals.items()) or "none"
     sizes = " and ".join(str(m.shape) for m in memberships)
     return (
-        f"folder {str(folder)!r}: one signal file [rows, models] that fits memberships {sizes} is needed, found {held}. Where "
-        " audit.data_size is below the data's size that tool does not keep which rows it drew: run its audit with "
+        f"folder {str(folder)!r}: one signal file [rows, models] that fits memberships {sizes} is "
+        f"needed, found {held}. Where "
+        "audit.data_size is below the data's size that tool does not keep which rows it drew: run its audit with "
         "all of them, or for every target, which writes their memberships"
     )
 

@@ -84,8 +84,8 @@ class Feeding:
                 raise
             except Exception as error:
                 raise InputError(
-                    f"transform {self.transform!r} fails on a batch of rows {tuple(input_shape)}: {reason_of(error)}; it "
-                    "is called with a float tensor (n, …) and returns what the model takes"
+                    f"transform {self.transform!r} fails on a batch of rows {tuple(input_shape)}: {reason_of(error)}; "
+                    "it is called with a float tensor (n, …) and returns what the model takes"
                 ) from error
             if not isinstance(rows, Tensor) or rows.ndim < 2 or len(rows) != 2:
                 raise InputError(f"transform {self.transform!r} must return a tensor with one row for each row given")

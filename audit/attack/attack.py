@@ -14,7 +14,7 @@ from ..choices import TARGET_ONLY, VIEWS
 from .candidates import Candidates
 from .conclude import Conclusion, Known, conclude
 from .examples import Shown
-from .fed import check_fed
+from .fed import check_fed, fed_warnings
 from .target import Target
 
 
@@ -74,7 +74,10 @@ def attack(target: Target, rows: Candidates, question: Question = Question()) ->
         inputs=(rows.x, rows.y),
         shown=shown(rows),
         accuracy=accuracy,
-        warnings=tuple(row_warnings(rows)),
+        warnings=(
+            *row_warnings(rows),
+            *fed_warnings(target, asked["predicted"][rows.member], rows.y[rows.member], accuracy),
+        ),
         next_attack=stronger(target, rows),
     )
     return conclude(arrays, question.attack, known)

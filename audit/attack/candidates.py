@@ -143,7 +143,8 @@ def members_of(path: Path, data: Data) -> np.ndarray:
     if test_rows and (len(given) == rows + test_rows or (numbers and given.max() < rows + test_rows)):
         raise InputError(
             f"--target-members {str(path)!r} counts {rows + test_rows} rows, but --data {data.name} has {rows} "
-            f"training rows and {test_rows} of its rows are a test part (a source without one of its own holds out one row in "
+            f"training rows and {test_rows} of its rows "
+            "are a test part (a source without one of its own holds out one row in "
             "five of each class), so that the row numbers are not yours: save your rows in your order with "
             "numpy.savez('rows.npz', x=x, y=y, x_test=x[:0], y_test=y[:0]), whose empty test part holds nothing out, "
             "and give --data rows.npz"

@@ -59,6 +59,8 @@ def check_fed(
     """
     accuracy = own_accuracy(predicted, rows.y, rows.member)
     own = np.flatnonzero(rows.member)
+    if target.run is not None and not target.feeding.to_json():
+        return accuracy  # trained by us on these very rows: one that learned nothing is warned of
     _check_order(predicted[own], rows.y[own], rows.classes, accuracy)
     _check_normalisation(target, rows, own, predicted, accuracy, device)
     if stated is not None:
@@ -71,8 +73,7 @@ def check_fed(
 def check_better_than_chance(predicted: np.ndarray, labels: np.ndarray, accuracy: OwnAccuracy) -> None:
     """Errors: InputError where the labels of the target's own rows are not told clearly better than by the majority
     class, nor, where that class is nearly all of them, in agreement with the labels beyond chance."""
-    better = binom.sf(accuracy.members_right - 1, accuracy.members, accuracy.majority) < CLEARLY
-    if better or (accuracy.majority > 0.5 and _agreement(predicted, labels) > norm.isf(CLEARLY)):
+    if better_than_chance(predicted, labels, accuracy):
         return
     raise InputError(
         f"the target labels {_share(accuracy.members_right, accuracy.members)} of the rows it is said to be trained on "
@@ -81,6 +82,22 @@ def check_better_than_chance(predicted: np.ndarray, labels: np.ndarray, accuracy
         "and --pixel-std, --transform), its outputs are in another order (--classes), or it was trained on other rows "
         "(--data, --target-members)"
     )
+
+
+def better_than_chance(predicted: np.ndarray, labels: np.ndarray, accuracy: OwnAccuracy) -> bool:
+    """Over the target's own rows (members,), see `check_better_than_chance`."""
+    better = binom.sf(accuracy.members_right - 1, accuracy.members, accuracy.majority) < CLEARLY
+    return bool(better or (accuracy.majority > 0.5 and _agreement(predicted, labels) > norm.isf(CLEARLY)))
+
+
+def fed_warnings(target: Target, predicted: np.ndarray, labels: np.ndarray, accuracy: OwnAccuracy) -> list[str]:
+    """predicted, labels of the target's own rows: what is no reason to stop and still decides what can be said."""
+    if target.run is None or better_than_chance(predicted, labels, accuracy):
+        return []
+    return [
+        f"the target labels {accuracy.on_members:.1%} of its own training rows right, not clearly more than naming the "
+        f"most frequent class would ({accuracy.majority:.1%}): it has learned nothing that an attack could find"
+    ]
 
 
 def _agreement(predicted: np.ndarray, labels: np.ndarray) -> float:

@@ -73,8 +73,8 @@ def attack(
     """Attack a finished model without training anything: who was it trained on, by its answers alone?
 
     Loss, phi, hinge and Attack-P on your rows, with intervals; the target's accuracy on its own rows and on others,
-    which stops a model that is fed otherwise than it was trained; the rows with the highest scores. Metrics, not a bound on
-    epsilon. Writes attack.json (for coalmine report), scores.csv, examples.csv and roc.csv. Stronger: coalmine lira.
+    which stops a model that is fed otherwise than it was trained; the rows with the highest scores. Metrics, no bound
+    on epsilon. Writes attack.json (for coalmine report), scores.csv, examples.csv and roc.csv. Stronger: coalmine lira.
     """
     if attack not in TARGET_ONLY:
         raise InputError(

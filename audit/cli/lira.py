@@ -126,8 +126,8 @@ def lira(
 
     `coalmine attack` with shadows: stronger, and it says who is at risk. Metrics, not a bound on epsilon: a model
     trained before any coins were drawn gets metrics only. Writes scores.csv, scores.json with what was chosen,
-    lira.json (for coalmine report), and where membership is known examples.csv and roc.csv into --output. Every finished chunk of
-    shadows is on disk: the same command trains what is missing, also with more --shadows.
+    lira.json (for coalmine report), and where membership is known examples.csv and roc.csv into --output. Every
+    finished chunk of shadows is on disk: the same command trains what is missing, also with more --shadows.
     """
     recipe = {
         "steps_per_epoch": steps_per_epoch, "epochs": epochs, "learning_rate": learning_rate,

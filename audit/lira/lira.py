@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...attacks.measurement import Measurement
 from ...attacks.shadow_arrays import ShadowArrays
 from ...foundation import InputError
 from ..attack.attack import origin, row_warnings, shown
 from ..attack.candidates import Candidates
 from ..attack.conclude import DRAW_COINS, Conclusion, Known, conclude
-from ..attack.fed import check_fed, check_gap
+from ..attack.fed import check_fed, check_gap, fed_warnings
 from ..attack.result import OwnAccuracy
 from ..attack.target import Target
 from ..recipe import Recipe
@@ -39,8 +40,6 @@ def lira(
     Errors: InputError for a target that was fed otherwise than it was trained, before any shadow is trained, and for a
     list of members that is not the target's, which only shadows can show.
     """
-    from ...attacks.measurement import Measurement
-
     check_attack(choice.attack, len(rows.population_y))
     predicted = Measurement(rows.x, rows.y, rows.x[:0], rows.y[:0], device=device).ask(target.module, rows.x, rows.y)[
         "predicted"
@@ -55,7 +54,10 @@ def lira(
         inputs=(rows.x, rows.y),
         shown=shown(rows),
         accuracy=accuracy,
-        warnings=tuple(row_warnings(rows)),
+        warnings=(
+            *row_warnings(rows),
+            *fed_warnings(target, predicted[rows.member], rows.y[rows.member], accuracy),
+        ),
         next_step=choice.next_step,
     )
     return conclude(with_origin(arrays, origin(target, rows)), choice.attack, known, work.seed)
@@ -106,6 +108,4 @@ def shadow_gaps(arrays: ShadowArrays) -> np.ndarray:
 
 
 def with_origin(arrays: ShadowArrays, facts: dict[str, object]) -> ShadowArrays:
-    from dataclasses import replace
-
     return replace(arrays, origin={**arrays.origin, **facts})

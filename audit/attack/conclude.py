@@ -201,7 +201,7 @@ def _stability(arrays: ShadowArrays, attack: str) -> Stability | None:
         scores = [ATTACKS[attack](half, 0).scores for half in halves]
     except InputError:  # too few shadows on a side
         return None
-    return stability(*scores, arrays.target_member[0], (halves[0].shadows, halves[1].shadows))
+    return stability(scores[0], scores[1], arrays.target_member[0], (halves[0].shadows, halves[1].shadows))
 
 
 def _threshold_from_a_shadow(name: str, arrays: ShadowArrays) -> float | None:

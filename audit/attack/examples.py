@@ -113,7 +113,7 @@ def stability(
     a, b = first[both], second[both]
     top = min(top, int(both.sum()))
     highest = [set(np.argsort(-v, kind="stable")[:top].tolist()) for v in (a, b)]
-    return Stability(shadows, float(spearmanr(a, b).statistic), top, len(highest[0] & highest[1]))
+    return Stability(shadows, float(np.asarray(spearmanr(a, b))[0]), top, len(highest[0] & highest[1]))
 
 
 def groups(table: Table, threshold: float | None, confidence: float = 0.95) -> tuple[Group, ...]:

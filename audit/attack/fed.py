@@ -218,7 +218,7 @@ def check_gap(accuracy: OwnAccuracy, shadow_gaps: np.ndarray) -> None:
 def _clearly_better(one: np.ndarray, other: np.ndarray, level: float = ALARM) -> bool:
     """McNemar's exact test, one-sided: rows that only one gets right against rows that only the other does."""
     gained, lost = int((one & ~other).sum()), int((other & ~one).sum())
-    return gained > lost and binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue < level
+    return gained > lost and float(binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue) < level
 
 
 def _share(k: int, n: int) -> str:

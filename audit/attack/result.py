@@ -340,7 +340,7 @@ def _metrics(fields: Fields) -> Metrics:
         if at is None
         else AtThreshold(
             _number(at, "value"), _ends(at, "interval"), float(at.content["threshold"]),
-            *(at.whole(name) for name in ("tp", "fp", "fn", "tn")),
+            at.whole("tp"), at.whole("fp"), at.whole("fn"), at.whole("tn"),
         ),
         best_balanced_accuracy=_number(fields, "best_balanced_accuracy"),
         tpr_at_fpr=tuple(_point(one) for one in fields.list_of_fields("tpr_at_fpr")),
@@ -356,7 +356,10 @@ def _point(fields: Fields) -> OperatingPoint:
         fields.number("true_positive_rate", 0, 1, optional=True),
         None if fields.content["interval"] is None else _ends(fields, "interval"),
         fields.number("threshold", optional=True),
-        *(fields.whole(name) for name in ("tp", "fp", "fn", "tn")),
+        fields.whole("tp"),
+        fields.whole("fp"),
+        fields.whole("fn"),
+        fields.whole("tn"),
         fields.content["positive_predictive_value"],
         None if refused is None else fields.text("refused"),
     )

@@ -44,7 +44,6 @@ from .shadow_options import (
     Span,
     StepsPerEpoch,
     Train,
-    parse_span,
 )  # fmt: skip
 
 app = typer.Typer(add_completion=False)
@@ -58,6 +57,7 @@ EXAMPLE = (
 
 @app.command(epilog=EXAMPLE)
 def lira(
+    ctx: typer.Context,
     output: Annotated[
         Path,
         typer.Option(
@@ -157,7 +157,7 @@ def lira(
     from .shadow_flows import Flow, collected, trained
 
     check_folder(output, ScoreRecord(attack), compared=("score",))
-    flow = Flow(**{k: v for k, v in locals().items() if k in Flow.__dataclass_fields__} | {"span": parse_span(span)})
+    flow = Flow.of(ctx.params, recipe)
     found = collected(flow) if arrays is not None or folder is not None else trained(flow)
     if found is None:
         typer.echo(f"the shadows of --span {span} are done; run without --span when all are, to attack")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...foundation import InputError, read_json
 from .options import Json, Quiet, print_json, remark
 from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
@@ -17,7 +18,12 @@ app = typer.Typer(add_completion=False)
     epilog="Example: coalmine report runs/private/audit.json runs/noise-forgotten/audit.json --output runs/report.html"
 )
 def report(
-    audits: Annotated[list[Path], typer.Argument(help="One audit.json, or several to compare on one page.")],
+    audits: Annotated[
+        list[Path],
+        typer.Argument(
+            help="One audit.json, or several to compare; or one attack.json or lira.json."
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
     ] = Path("runs/report.html"),
@@ -31,6 +37,9 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
+    if attacks_among(audits):
+        _attack_pages(audits, output, figures, json)
+        return
     from ...reports.page import write_report
     from ...reports.read import read_audits
     from ...reports.rounding import p_value
@@ -55,3 +64,27 @@ def report(
         if not AuditResult.load(path).label:
             remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))
+
+
+def attacks_among(files: list[Path]) -> bool:
+    """Whether these are results of `coalmine attack` or `lira`, by their content. Errors: InputError for a mixture."""
+    from ..attack.result import is_attack_result
+
+    found = [is_attack_result(read_json(file, "audit file")) for file in files]
+    if any(found) and len(files) > 1:
+        raise InputError("a page shows one attack.json or lira.json alone, or several audit.json: give one of them")
+    return any(found)
+
+
+def _attack_pages(files: list[Path], output: Path, figures: Path | None, json: bool) -> None:
+    from ...reports.attack_page import read_attack, write_attack_report
+    from ...reports.attack_words import told
+
+    result = read_attack(files[0])
+    written = write_attack_report(result, output, figures)
+    if json:
+        auc = None if result.metrics is None else result.metrics.auc
+        print_json({"report": str(written[0]), "figures": [str(f) for f in written[1:]], "auc": auc})
+        return
+    remark(told(result).sentence)
+    typer.echo(str(written[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from ..verdict.score_record import ScoreRecord
 from ..work import Work
 from .model_options import feeding_of, rows_of
 from .options import remark, stepper, torch_device
+from .shadow_options import parse_span
 
 if TYPE_CHECKING:
     from ...canaries import CanarySet, Coins
@@ -68,6 +69,12 @@ class Flow:
     seed: int
     device: str
     quiet: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], recipe: Mapping[str, Any]) -> Flow:
+        """From the parsed options of the command line. Errors: InputError for a --span that is none."""
+        known = {one.name: options[one.name] for one in fields(cls) if one.name not in ("recipe", "span")}
+        return cls(**known, recipe=recipe, span=parse_span(options["span"]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,8 @@ def load_imagefolder(place: str) -> Data:
         parts += [pixels_to_unit(pixels), labels]
     root = folders[0].parent if len(folders) == 2 else directory
     names = [tuple(path.relative_to(root).as_posix() for path in paths) for paths, _ in listings]
-    return checked_data(f"imagefolder:{place}", *parts, classes=classes, value_range=(0.0, 1.0), names=(*names, ())[:2])
+    both = (names[0], names[1] if len(names) > 1 else ())
+    return checked_data(f"imagefolder:{place}", *parts, classes=classes, value_range=(0.0, 1.0), names=both)
 
 
 def _size(place: str) -> tuple[Path, int | None]:

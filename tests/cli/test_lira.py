@@ -232,7 +232,8 @@ def test_members_given_by_rows_of_another_count(capsys, tmp_path):
     torch.save(model.state_dict(), tmp_path / "mine.pt")
     right = (model(torch.tensor(x)).argmax(1).numpy() == y)[member].mean()  # untrained, and said to be so
     command = (
-        "--training-accuracy", right, "--target", tmp_path / "mine.pt", "--model", "mlp", "--target-members", tmp_path / "member.npy",
+        "--training-accuracy", right, "--target", tmp_path / "mine.pt", "--model", "mlp",
+        "--target-members", tmp_path / "member.npy",
         "--shadows", 2, "--steps-per-epoch", 2, "--epochs", 1, "--learning-rate", 0.1, "--output", tmp_path / "run",
     )  # fmt: skip
     code, _, err = run(capsys, *command)

@@ -16,16 +16,17 @@ from opacus.optimizers import DPOptimizer
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
+from coalmine.audit import AuditSettings, Claim, Evidence, ThreatModel, judge, score_canaries
 from coalmine.audit.bounds import RandomAllocation
-from coalmine.audit.score import score_canaries
-from coalmine.audit.training.checkpoint import open_model
-from coalmine.audit.training.data import load_data
-from coalmine.audit.training.models import build_model
-from coalmine.audit.training.opacus_sampler import EmptyBatchCollate, RandomAllocationBatchSampler
-from coalmine.audit.verdict.claim import Claim
-from coalmine.audit.verdict.judge import audit
+from coalmine.audit.training import (
+    EmptyBatchCollate,
+    RandomAllocationBatchSampler,
+    build_model,
+    load_data,
+    open_model,
+)
 from coalmine.canaries import craft, draw_coins, inject, remaining_rows
-from coalmine.foundation import fresh_seed, torch_stream, write_json
+from coalmine.foundation import fresh_seed, torch_stream
 from coalmine.reports import write_report
 
 STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER, CLIPPING_NORM, LEARNING_RATE, CANARIES = 10, 60, 3.5, 1.0, 0.5, 300
@@ -73,12 +74,13 @@ torch.save(model.state_dict(), arguments.output / "model.pt")
 trained = open_model(arguments.output / "model.pt", "mlp", data.input_shape, data.classes)
 scores = score_canaries(trained, canaries, "phi").scores
 claim = Claim(RandomAllocation(STEPS_PER_EPOCH, EPOCHS, NOISE_MULTIPLIER))
-facts = {"score": "phi", "views": 1, "canary_method": canaries.method}
-result = audit(scores, coins.member, claim, threat_model=facts, label="Opacus on digits")
-write_json(arguments.output / "audit.json", result)
-write_report([arguments.output / "audit.json"], arguments.output / "report.html")
+facts = ThreatModel(score="phi", canary_method=canaries.method)
+evidence = Evidence(scores, coins.member, threat_model=facts, label="Opacus on digits")
+result = judge(evidence, claim, AuditSettings())
+result.save(arguments.output / "audit.json")
+write_report([result], arguments.output / "report.html")
 
 with torch.no_grad():
     accuracy = (trained(torch.from_numpy(data.x_test)).argmax(1).numpy() == data.y_test).mean()
 print(f"test accuracy {accuracy:.1%}; report: {arguments.output / 'report.html'}")
-print(result["verdict_text"])
+print(result.verdict_text)

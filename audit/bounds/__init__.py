@@ -4,12 +4,12 @@ from .closed_form import accuracy_bound, chi_square, noise_multiplier_for_accura
 from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
 from .gaussian import Gaussian
-from .guard import check_adjacency, check_same_scheme
 from .interval import Interval
 from .mechanism import Mechanism
+from .names import MECHANISM_NAMES, canonical_name
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
-from .records import mechanism_from_record, with_noise_multiplier
+from .records import mechanism_fields, mechanism_from_record, mechanism_kind, with_noise_multiplier
 from .trade_off import (
     TradeOffCurve,
     chi_square_curve,
@@ -20,6 +20,7 @@ from .trade_off import (
 )
 
 __all__ = [
+    "MECHANISM_NAMES",
     "EpsilonDelta",
     "FixedBins",
     "Gaussian",
@@ -29,13 +30,14 @@ __all__ = [
     "RandomAllocation",
     "TradeOffCurve",
     "accuracy_bound",
-    "check_adjacency",
-    "check_same_scheme",
+    "canonical_name",
     "chi_square",
     "chi_square_curve",
     "epsilon_delta_curve",
     "gaussian_curve",
+    "mechanism_fields",
     "mechanism_from_record",
+    "mechanism_kind",
     "noise_multiplier_for_accuracy",
     "one_line_bound",
     "polygon_curve",

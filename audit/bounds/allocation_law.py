@@ -5,10 +5,10 @@ onto a lattice hℤ can only raise it (convex order; Madansky 1959, and Lemma C.
 spread of S onto the log lattice. Lower side. The cell numbers K_i = ⌊X_i/h⌋ are a statistic of the observation, their
 sum T another, its bin on the log lattice a third: none can tell P from Q better than the observation itself.
 
-Heavy tails. For small σ, X reaches values that no lattice fine enough for its bulk can hold. The observation is
-therefore classified by its largest X: level 0 if max X < c, level ℓ if max X lies in [8^{ℓ−1}c, 8^ℓ c), and on level ℓ
-the lattice is 8^ℓ times coarser. The level is a function of the observation, the same for both laws and symmetric in
-the steps; the part of the law that belongs to it is
+Both tails. For small σ, X reaches values that no lattice fine enough for its bulk can hold, and S values so small that
+it would take them for 0. The observation is therefore classified by its largest X: level ℓ, of either sign, if max X
+lies in [8^{ℓ−1}c, 8^ℓ c), with a lattice 8^ℓ times level 0's; the lowest level has no lower end. The level is a
+function of the observation, the same for both laws and symmetric in the steps; the part of the law that is its own:
 
     (law of X below 8^ℓ c)^{*M} − (law of X below 8^{ℓ−1} c)^{*M},
 
@@ -20,21 +20,23 @@ the other is it times (over) the ratio, so that neither is ever a small differen
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from .closed_form import chi_square, sharp_total_variation
 from .lattice import Measure, MemoryLimit, powers
 from .ratio_law import Collector, RatioLaw
 from .rounding import UNIT
-from .step_law import Cells, edge_of_absent_tail, edge_of_present_tail, spread, step_cells, trimmed
+from .step_law import Cells, clip_cost, edge_of_absent_tail, edge_of_present_tail, spread, step_cells, trimmed
 
 Array = NDArray[Any]
 
 LARGEST_LOG = 600.0  # e^600: X beyond this is out of reach of double arithmetic with products of two such values
+FINE = 0.25  # how fine the lattice is to be where S is smallest, in units of its fineness at S = 1
 RATIO = 8  # each level is this much coarser than the one before
 
 
@@ -58,6 +60,26 @@ def ratio_scale(steps: int, noise_multiplier: float) -> float:
     return min(deviation, 2.5 * math.sqrt(steps) * sharp_total_variation(chi_square(steps, 1, noise_multiplier)))
 
 
+def finer_levels(steps: int, noise_multiplier: float, inside: float, tail: float) -> int:
+    """How many levels below level 0, whose X lie below `inside`, the smallest S call for; chooses grids, nothing else.
+
+    The smallest sum y of M ratios that counts is the largest that Chernoff's bound P(sum ≤ y) ≤ e^{θy} (E e^{−θX})^M
+    puts below `tail`. No level is needed that all X reach with probability below `tail`.
+    """
+    shift = 1.0 / noise_multiplier
+    z = np.linspace(-9, 9, 361)
+    x = np.exp(np.minimum(shift * z - shift * shift / 2, 700.0))
+    weight = np.exp(-z * z / 2)
+    theta = np.exp(np.linspace(0, min(650.0, shift * shift / 2 + 9 * shift), 200)) * 0.1
+    moments = np.exp(-theta[:, None] * x) @ (weight / weight.sum())
+    with np.errstate(divide="ignore"):
+        sums = (math.log(tail) - steps * np.log(moments)) / theta
+    smallest = float(np.max(sums[np.isfinite(sums)], initial=math.exp(-650.0)))
+    needed = max(0, math.ceil(math.log(FINE * steps / smallest) / math.log(RATIO)))
+    reach = noise_multiplier * (math.log(inside) - np.arange(1, needed + 1) * math.log(RATIO)) + shift / 2
+    return int(np.count_nonzero(steps * log_ndtr(reach) > math.log(tail)))
+
+
 def allocation_law(
     steps: int, noise_multiplier: float, resolution: float, tail: float, longest: int, extended: bool = False
 ) -> RatioLaw:
@@ -75,49 +97,54 @@ def allocation_law(
     width = trimmed(resolution * scale)
     bulk = 1 + 4 * max(2.0, math.sqrt(steps)) * scale
     bulk = top if top < 2 * bulk else bulk  # one level where it is nearly enough
-    bottom = math.floor(math.exp(edge_of_absent_tail(tail / steps, noise_multiplier)) / width)  # grid starts here
+    smallest = math.exp(edge_of_absent_tail(tail / steps, noise_multiplier))  # the lowest grid starts here
     cells = RATIO * math.ceil(bulk / (RATIO * width))
-    if cells - bottom > longest:
+    if cells - math.floor(smallest / width) > longest:
         raise MemoryLimit
-    levels = max(1, 1 + math.ceil(math.log(top / (cells * width)) / math.log(RATIO) - 1e-9))
+    highest = max(0, math.ceil(math.log(top / (cells * width)) / math.log(RATIO) - 1e-9))
+    lowest = -finer_levels(steps, noise_multiplier, cells * width, tail)
+    levels = highest - lowest + 1
     log_step = trimmed(resolution * scale / math.sqrt(steps))
 
     upper_low: list[Part] = []  # absent masses where S < 1
     upper_high: list[Part] = []  # present masses where S ≥ 1
     lower_parts: list[tuple[str, Part]] = []
-    zero = base_error = mean_error = clip_error = 0.0
-    for level in range(levels):
+    zero = base_error = mean_error = clip_error = tilted_error = 0.0
+    for level in range(lowest, highest + 1):
         h = width * float(RATIO) ** level
-        start = 0 if level else bottom
+        start, inner = (0, cells // RATIO) if level > lowest else (math.floor(smallest / h), 0)
         law = step_cells(h * np.arange(start, cells + 1), noise_multiplier, extended)
-        inner = cells // RATIO if level else 0
-        above, below, defect = _upper_level(law, h, start, inner, steps, tail, longest)
+        above, below, clipped = _upper_level(law, h, start, inner, steps, tail, longest)
         if len(below.values) and below.values[0] == 0:
-            zero = float(below.mass[0]) + below.two + below.rest
+            zero += float(below.mass[0]) + below.two + below.rest
             below = _where(below, below.values > 0)
         upper_low += [below] if len(below.values) else []
         upper_high += [above] if len(above.values) else []
-        lower_parts += [
-            (kind, part) for kind, part in _lower_level(law, h, start, inner, steps, tail, longest) if len(part.values)
-        ]
+        # S on this level is hardly below this, so that P has that much less of it than Q, and fewer tails to spare
+        smallness = min(1.0, max(smallest, h * cells / (RATIO if level > lowest else RATIO**3) / steps))
+        parts, rounding = _lower_level(law, h, start, inner, steps, tail * smallness, longest)
+        lower_parts += [(kind, part) for kind, part in parts if len(part.values)]
+        tilted_error += rounding
         base_error += 4 * steps * law.error
         mean_error += 2 * law.error
-        clip_error += defect
+        clip_error += clipped
 
     upper_absent, upper_present = _upper_bins(upper_low, upper_high, steps, log_step)
     reach = log_step * max(abs(upper_absent.start), abs(upper_absent.end))
-    lower = _lower_bins(lower_parts, steps, log_step)
+    lower_absent, lower_present, absent_tilted, present_tilted = _lower_bins(lower_parts, steps, log_step)
     return RatioLaw(
         log_step,
         upper_absent,
         upper_present,
-        *lower,
+        lower_absent,
+        lower_present,
+        absent_tilted,
+        replace(present_tilted, rest=present_tilted.rest + tilted_error),
         # each level: two windows of 3·tail (below and above S = 1); ends of X: one tail each, under Q and under P;
         # e^{η/2}: a tilted mass is moved to the nearest bin
         missing=(6 * levels + 3) * tail * math.exp(log_step),
         zero=zero,
         base_error=base_error,
-        record_share=1.0 / steps,
         mean_error=mean_error + (16 + 8 * reach) * UNIT,
         clip_error=clip_error,
         extended=extended,
@@ -130,11 +157,12 @@ def allocation_law(
 def _upper_level(
     law: Cells, h: float, start: int, inner: int, steps: int, tail: float, longest: int
 ) -> tuple[Part, Part, float]:
-    """Present masses where S ≥ 1, absent masses where S < 1, and the spread's defect, for one level."""
-    full, defect = spread(law)
-    bases = [full]
+    """Present masses where S ≥ 1, absent masses where S < 1, and what clipping costs, for one level."""
+    full, raised = spread(law)
+    bases, cost = [full], clip_cost(raised, law.edges[1:], steps)
     if inner:
-        small, _ = spread(Cells(law.edges[: inner + 1], law.absent[:inner], law.present[:inner], law.error))
+        small, raised = spread(law.below(inner))
+        cost += clip_cost(raised, law.edges[1 : inner + 1], steps)
         bases.append(small)
     absents, presents = [], []
     for base in bases:
@@ -143,15 +171,23 @@ def _upper_level(
         absents.append(laws[0])
         presents.append(laws[1])
     high, low = _part(presents, h, inner, 0.0, tail), _part(absents, h, inner, 0.0, tail)
-    return _where(high, high.values >= steps), _where(low, low.values < steps), defect
+    return _where(high, high.values >= steps), _where(low, low.values < steps), cost
 
 
 def _lower_level(
     law: Cells, h: float, start: int, inner: int, steps: int, tail: float, longest: int
-) -> list[tuple[str, Part]]:
-    """Absent and present masses where S < 1, present and S·absent where S ≥ 1.
+) -> tuple[list[tuple[str, Part]], float]:
+    """Absent and present masses where S < 1, present and S·absent where S ≥ 1; and the error of present/S that the
+    rounding of cell masses makes.
 
     T = Σ K_i stands for the value hT + Mb, b the mean of X − hK, so that a step's share hK + b is right on average.
+    All four lack the same observations, those whose T lies outside one window.
+
+    The error of present/S. Of a region {T ≤ j} the P-mass is, as a function of any one step's cell, an integral of a
+    non-increasing weight, so what rounding does to it is at most `relative` times the mass itself. A level's region
+    {i ≤ T ≤ j} is the difference of two of them, and S is at most (1 + M/i)·hi/M on {T < i} and at most (1 + M/i)
+    times its value on the rest, so either is at most (1 + M/i) times a Q-mass after division by S. Two powers, full
+    and inner, make it four.
     """
     offset = float((law.present - law.edges[:-1] * law.absent).sum()) / float(law.absent.sum())
     share = law.edges[:-1] + offset
@@ -159,16 +195,19 @@ def _lower_level(
     for n in [len(law.absent)] + ([inner] if inner else []):
         absent = Measure(start, law.absent[:n])
         firsts = [absent, Measure(start, law.present[:n]), Measure(start, share[:n] * law.absent[:n])]
-        laws = powers(absent, steps - 1, firsts, tail, longest)
+        laws = powers(absent, steps - 1, firsts, tail, longest, one_region=True)
         for found, law_of_sum in zip((absents, presents, tilteds), laws, strict=True):
             found.append(law_of_sum)
     absent, present, tilted = (_part(found, h, inner, steps * offset, tail) for found in (absents, presents, tilteds))
-    return [
+    lowest = max(1, inner, absents[0].start)
+    rounding = 4 * (law.relative_present + steps * law.relative_absent) * (1 + steps / lowest)
+    parts = [
         ("absent", _where(absent, absent.values < steps)),
         ("present", _where(present, present.values < steps)),
         ("present", _where(present, present.values >= steps)),
         ("tilted", _where(tilted, tilted.values >= steps)),
     ]
+    return parts, rounding
 
 
 def _part(found: list[Measure], h: float, inner: int, shift: float, tail: float) -> Part:

@@ -15,13 +15,14 @@ from typing import Any
 
 from ...foundation import InputError
 from . import closed_form
-from .composed import ComposedMechanism
 from .interval import Interval
 from .mechanism import Mechanism
 from .parameters import check_delta, positive, whole_number, within
 from .random_allocation import RandomAllocation
 
 SMALLEST, LARGEST = 1e-3, 1e6  # noise multipliers between which is searched
+SMALLEST_TOLERANCE = 1e-10  # below it, σ and σ·(1 − tolerance) are told apart by a few doubles only
+MOST_DESCENTS = 40
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,7 @@ def make_target(
         tau = within("true_positive_rate", true_positive_rate, alpha, 1, "above false_positive_rate, below 1")
 
         def rate(mechanism: Mechanism, width: float) -> Interval:
-            if isinstance(mechanism, ComposedMechanism):
-                return mechanism.true_positive_rate(alpha, relative_width=width * (tau - alpha) / tau)
-            return mechanism.true_positive_rate(alpha)
+            return mechanism.true_positive_rate(alpha, relative_width=width * (tau - alpha) / tau)
 
         return Target({"true_positive_rate": tau, "false_positive_rate": alpha}, tau, rate)
     if delta is None:
@@ -108,9 +107,7 @@ def make_target(
         raise InputError("delta 0 is met by no Gaussian noise: give a delta above 0, commonly below 1/records")
 
     def excess(mechanism: Mechanism, width: float) -> Interval:
-        if isinstance(mechanism, ComposedMechanism):
-            return mechanism.epsilon(probability, relative_width=width)
-        return mechanism.epsilon(probability)
+        return mechanism.epsilon(probability, relative_width=width)
 
     return Target({"epsilon": limit, "delta": probability}, limit, excess)
 
@@ -128,7 +125,9 @@ def calibrate(
     """
     if tolerance is None:
         tolerance = 1e-4 if "accuracy" in target.description else 1e-3
-    tolerance = within("tolerance", tolerance, 0, 0.5, "1e-4 certifies four digits of noise")
+    tolerance = within(
+        "tolerance", tolerance, SMALLEST_TOLERANCE, 0.5, "1e-4 certifies four digits of noise", ends=True
+    )
 
     @cache
     def rough(sigma: float) -> float:
@@ -155,14 +154,15 @@ def calibrate(
             break
     else:
         raise InputError(f"target {_words(target)} cannot be certified: it lies below what rounding leaves to be seen")
+    # Budget that is left is used: as long as a little less noise is certified to meet the target too, it is taken.
     below = meeting * (1 - tolerance)
     misses = target.measure(family(below), width)
-    reason = None
-    if misses.lower <= target.limit:
-        reason = (
-            f"at noise_multiplier {below:.9g} the interval [{misses.lower:.9g}, {misses.upper:.9g}] does not exclude "
-            "the target: rounding or memory limits its width; ask for a larger tolerance"
-        )
+    for _ in range(MOST_DESCENTS):
+        if misses.upper > target.limit:
+            break
+        meeting, certificate, below = below, misses, below * (1 - tolerance)
+        misses = target.measure(family(below), width)
+    reason = None if misses.lower > target.limit else _undecided(below, misses, certificate, target)
     return Calibration(
         meeting,
         tolerance,
@@ -172,6 +172,21 @@ def calibrate(
         reason is None,
         closed_form_noise_multiplier,
         reason,
+    )
+
+
+def _undecided(below: float, misses: Interval, certificate: Interval, target: Target) -> str:
+    """Why it is not certified that noise `below` misses the target; how much of the target the certificate uses."""
+    if misses.upper <= target.limit:
+        return (
+            f"noise_multiplier {below:.9g} still meets the target ({misses.upper:.9g}): the search ended before the "
+            "smallest was found; ask for a larger tolerance"
+        )
+    why = f" ({misses.remark})" if misses.remark else ""
+    return (
+        f"at noise_multiplier {below:.9g} the interval [{misses.lower:.9g}, {misses.upper:.9g}]{why} contains the "
+        f"target {target.limit:.9g}; the noise returned is certified at {certificate.upper:.9g}: ask for a larger "
+        "tolerance"
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from ...foundation import InputError
 
@@ -214,11 +214,6 @@ def gaussian_limit(steps_per_epoch: Any, epochs: Any, noise_multiplier: Any) -> 
         v = np.expm1(1.0 / sigma / sigma)
         mu = np.sqrt(np.asarray(epochs, dtype=float) / np.asarray(steps_per_epoch, dtype=float)) * np.sqrt(v)
     return _gaussian_total_variation(mu)[()]
-
-
-def gaussian_limit_noise_multiplier(steps_per_epoch: float, epochs: float, accuracy: float) -> float:
-    """Inverse of the limit: a starting point for a search, no guarantee."""
-    return 1.0 / math.sqrt(math.log1p(4 * float(ndtri(accuracy)) ** 2 * steps_per_epoch / epochs))
 
 
 def berry_esseen_total_variation(steps_per_epoch: int, epochs: int, noise_multiplier: float) -> float:

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from ...foundation import InputError
 from .closed_form import epsilon_delta_accuracy_bound
 from .interval import Interval
-from .mechanism import Mechanism
+from .mechanism import RELATIVE_WIDTH, Mechanism
+from .names import EPSILON_DELTA
 from .parameters import check_delta, check_direction, check_epsilon, check_rates
 from .trade_off import TradeOffCurve, epsilon_delta_curve
 
@@ -23,7 +24,7 @@ class EpsilonDelta(Mechanism):
 
     epsilon_value: float
     delta_value: float = 0.0
-    name: ClassVar[str] = "epsilon_delta"
+    name: ClassVar[str] = EPSILON_DELTA
 
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
         if not math.isfinite(check_epsilon(epsilon)):
@@ -38,7 +39,7 @@ class EpsilonDelta(Mechanism):
     def accuracy(self, width: float = 1e-6) -> Interval:
         return Interval(0.5, self.accuracy_bound())
 
-    def delta(self, epsilon: float, direction: str = "both") -> Interval:
+    def delta(self, epsilon: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         """The smallest δ' for which (ε', δ') follows: δ from ε on, the worst mechanism's profile below."""
         check_direction(direction)
         other = check_epsilon(epsilon)
@@ -50,7 +51,7 @@ class EpsilonDelta(Mechanism):
         respond = -math.expm1(other - self.epsilon_value) / (1 + math.exp(-self.epsilon_value))
         return Interval(0.0, min(1.0, self.delta_value + (1 - self.delta_value) * respond))
 
-    def epsilon(self, delta: float, direction: str = "both") -> Interval:
+    def epsilon(self, delta: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         """The smallest ε' for which (ε', δ') follows: ε at the stated δ; more δ buys less ε, less δ none at all."""
         check_direction(direction)
         other = check_delta(delta)
@@ -61,7 +62,10 @@ class EpsilonDelta(Mechanism):
         spare = (other - self.delta_value) / (1 - self.delta_value) * (1 + math.exp(-self.epsilon_value))
         return Interval(0.0, max(0.0, self.epsilon_value + math.log1p(-spare)) if spare < 1 else 0.0)
 
-    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Interval:
+    def true_positive_rate(
+        self, false_positive_rate: ArrayLike, direction: str = "both", relative_width: float = RELATIVE_WIDTH
+    ) -> Interval:
+        check_direction(direction)
         rates = check_rates(false_positive_rate)
         upper = 1.0 - np.asarray(self.trade_off_curve()(rates))
         return Interval(rates[()], np.maximum(rates, upper)[()])

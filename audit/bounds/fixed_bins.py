@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from numpy.typing import ArrayLike
 
 from .interval import Interval
-from .mechanism import Mechanism
+from .mechanism import RELATIVE_WIDTH, Mechanism
+from .names import FIXED_BINS
 from .parameters import noise, whole_number
 from .random_allocation import RandomAllocation
 from .trade_off import TradeOffCurve
@@ -30,7 +31,7 @@ class FixedBins(Mechanism):
     steps_per_epoch: int
     epochs: int
     noise_multiplier: float
-    name: ClassVar[str] = "fixed_bins"
+    name: ClassVar[str] = FIXED_BINS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps_per_epoch", whole_number("steps_per_epoch", self.steps_per_epoch))
@@ -51,14 +52,16 @@ class FixedBins(Mechanism):
     def accuracy(self, width: float = 1e-6) -> Interval:
         return self.one_epoch.accuracy(width)
 
-    def delta(self, epsilon: float, direction: str = "both", relative_width: float = 1e-3) -> Interval:
+    def delta(self, epsilon: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         return self.one_epoch.delta(epsilon, direction, relative_width)
 
-    def epsilon(self, delta: float, direction: str = "both", relative_width: float = 1e-3) -> Interval:
+    def epsilon(self, delta: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         return self.one_epoch.epsilon(delta, direction, relative_width)
 
-    def true_positive_rate(self, false_positive_rate: ArrayLike, direction: str = "both") -> Interval:
-        return self.one_epoch.true_positive_rate(false_positive_rate, direction)
+    def true_positive_rate(
+        self, false_positive_rate: ArrayLike, direction: str = "both", relative_width: float = RELATIVE_WIDTH
+    ) -> Interval:
+        return self.one_epoch.true_positive_rate(false_positive_rate, direction, relative_width)
 
     def trade_off_curve(self) -> TradeOffCurve:
         curve = self.one_epoch.trade_off_curve()

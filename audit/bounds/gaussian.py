@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf, log_ndtr, ndtr, ndtri
 
 from .interval import Interval
-from .mechanism import Mechanism
+from .mechanism import RELATIVE_WIDTH, Mechanism
+from .names import FULL_BATCH
 from .parameters import check_delta, check_direction, check_epsilon, check_rates, noise, whole_number
 from .profile import bisect_epsilon
 from .rounding import UNIT
 from .trade_off import TradeOffCurve, gaussian_curve
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Gaussian(Mechanism):
 
     noise_multiplier: float
     steps: int = 1
-    name: ClassVar[str] = "full_batch"
+    name: ClassVar[str] = FULL_BATCH
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", noise(self.noise_multiplier))
@@ -43,16 +47,20 @@ class Gaussian(Mechanism):
         slack = 32 * UNIT * half
         return Interval(max(0.5, 0.5 + half - slack - UNIT), min(1.0, 0.5 + half + slack + UNIT))
 
-    def delta(self, epsilon: float, direction: str = "both") -> Interval:
+    def delta(self, epsilon: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         """Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), the same in both directions."""
         check_direction(direction)
         return gaussian_delta(self.mu, check_epsilon(epsilon))
 
-    def epsilon(self, delta: float, direction: str = "both") -> Interval:
+    def epsilon(self, delta: float, direction: str = "both", relative_width: float = RELATIVE_WIDTH) -> Interval:
         check_direction(direction)
         return gaussian_epsilon(self.mu, check_delta(delta))
 
-    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Interval:
+    def true_positive_rate(
+        self, false_positive_rate: ArrayLike, direction: str = "both", relative_width: float = RELATIVE_WIDTH
+    ) -> Interval:
+        """Φ(Φ⁻¹(α) + μ), the same in both directions."""
+        check_direction(direction)
         rates = check_rates(false_positive_rate)
         with np.errstate(invalid="ignore"):
             z = ndtri(rates)
@@ -63,6 +71,24 @@ class Gaussian(Mechanism):
 
     def trade_off_curve(self) -> TradeOffCurve:
         return gaussian_curve(self.mu)
+
+    @classmethod
+    def calibrate(
+        cls,
+        steps: int,
+        *,
+        accuracy: float | None = None,
+        true_positive_rate: float | None = None,
+        false_positive_rate: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        tolerance: float | None = None,
+    ) -> Calibration:
+        """The smallest noise_multiplier for one target, certified from both sides; see `calibration`."""
+        from .calibration import calibrate, make_target
+
+        target = make_target(accuracy, true_positive_rate, false_positive_rate, epsilon, delta)
+        return calibrate(lambda sigma: cls(sigma, steps), target, tolerance)
 
     def record(self) -> dict[str, Any]:
         return {"name": self.name, "noise_multiplier": self.noise_multiplier, "steps": self.steps}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Interval:
-    """[lower, upper], numbers or arrays of one shape. The exact value lies inside; nothing is said of where."""
+    """[lower, upper], numbers or arrays of one shape. The exact value lies inside; nothing is said of where.
+
+    remark: None where the width that was asked for is met; otherwise by how much it is missed, and why.
+    """
 
     lower: float | NDArray[np.float64]
     upper: float | NDArray[np.float64]
+    remark: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
@@ -37,6 +41,13 @@ class Interval:
     def overlaps(self, other: Interval) -> bool:
         return bool(np.all((np.asarray(self.lower) <= other.upper) & (np.asarray(other.lower) <= self.upper)))
 
+    @property
+    def width_met(self) -> bool:
+        return self.remark is None
+
+    def remarked(self, remark: str | None) -> Interval:
+        return replace(self, remark=remark)
+
     def intersection(self, other: Interval) -> Interval:
         """What two valid intervals for the same value say together."""
         if isinstance(self.lower, np.ndarray) or isinstance(other.lower, np.ndarray):
@@ -47,4 +58,5 @@ class Interval:
         def plain(value: Any) -> Any:
             return value.tolist() if isinstance(value, np.ndarray) else float(value)
 
-        return {"lower": plain(self.lower), "upper": plain(self.upper)}
+        ends: dict[str, Any] = {"lower": plain(self.lower), "upper": plain(self.upper)}
+        return ends if self.remark is None else {**ends, "remark": self.remark}

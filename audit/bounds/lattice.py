@@ -79,7 +79,9 @@ class Measure:
 UNIT_MASS = Measure(0, np.ones(1))
 
 
-def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longest: int) -> list[Measure]:
+def powers(
+    base: Measure, copies: int, firsts: list[Measure], tail: float, longest: int, one_region: bool = False
+) -> list[Measure]:
     """first * base^{*copies} for each of `firsts`: the law of a sum, one term of which has a law of its own.
 
     One transform of each law, one complex power, one inverse transform of each result, all of length n and in the
@@ -88,12 +90,16 @@ def powers(base: Measure, copies: int, firsts: list[Measure], tail: float, longe
     result lacks at most 3·`tail` (1e-6 of it more for rounding): ends of the laws, and what lies outside the window;
     times max(1, base total)^copies. Errors of `base` are not carried on: that is left to the caller, who knows the
     functional. Raises MemoryLimit where n would exceed `longest`.
+    one_region: all results lack the same points, those outside one window, and nothing else: no end of a law is cut.
     """
     if copies == 0:
         return firsts
-    base = _shortened(base, tail / copies)
-    firsts = [_shortened(first, tail) for first in firsts]
+    if not one_region:
+        base = _shortened(base, tail / copies)
+        firsts = [_shortened(first, tail) for first in firsts]
     windows = [_window(first, base, copies, tail) for first in firsts]
+    if one_region:
+        windows = [(min(low for low, _ in windows), max(high for _, high in windows))] * len(firsts)
     needed = max(max(high - low for low, high in windows), len(base.mass), max(len(f.mass) for f in firsts))
     length = 1 << max(1, (needed - 1).bit_length())
     if length > longest:

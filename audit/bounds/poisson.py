@@ -18,6 +18,8 @@ from .closed_form import sharp_total_variation
 from .composed import ComposedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
+from .moment_bound import MomentBound, poisson_moments
+from .names import POISSON
 from .parameters import noise, whole_number, within
 from .poisson_law import poisson_law
 from .ratio_law import RatioLaw
@@ -33,7 +35,7 @@ class PoissonSampling(ComposedMechanism):
     sampling_rate: float
     steps: int
     noise_multiplier: float
-    name: ClassVar[str] = "poisson"
+    name: ClassVar[str] = POISSON
 
     def __post_init__(self) -> None:
         rate = within("sampling_rate", self.sampling_rate, 0, 1, "it is expected batch size / records", ends=True)
@@ -57,6 +59,9 @@ class PoissonSampling(ComposedMechanism):
 
     def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw:
         return poisson_law(self.sampling_rate, self.noise_multiplier, resolution, tail, longest, extended)
+
+    def moments(self, direction: str) -> MomentBound:
+        return poisson_moments(self.sampling_rate, self.noise_multiplier).composed(self.steps)
 
     def accuracy_bound(self) -> float:
         """No closed form of its own: the upper end of `accuracy()`."""

@@ -17,11 +17,12 @@ from scipy.special import ndtr
 from .lattice import Measure, MemoryLimit
 from .ratio_law import RatioLaw
 from .rounding import UNIT
-from .step_law import edge_of_absent_tail, edge_of_present_tail, spread, step_cells, trimmed
+from .step_law import clip_cost, edge_of_absent_tail, edge_of_present_tail, spread, step_cells, trimmed
 
 Array = NDArray[Any]
 
 LARGEST_LOG = 600.0
+REACH_POINTS = 600  # the lattice has at most about this many points, divided by the resolution
 
 
 def poisson_law(
@@ -36,15 +37,17 @@ def poisson_law(
     bottom = edge_of_absent_tail(tail, noise_multiplier)
     if top > LARGEST_LOG:
         raise MemoryLimit
-    step = trimmed(resolution * scale)
-    last = math.ceil(math.log1p(rate * math.expm1(top)) / step) + 1
+    # where large ratios are rare, a lattice as fine as one step's own scale would have more points than are of use
+    reach = math.log1p(rate * math.expm1(top))
+    step = trimmed(resolution * max(scale, reach / REACH_POINTS))
+    last = math.ceil(reach / step) + 1
     first = math.floor(math.log1p(rate * math.expm1(bottom)) / step) - 1
     if last - first > longest:
         raise MemoryLimit
 
     points = np.arange(first, last + 1, dtype=float)
     law = step_cells(_edges(points, step, rate), noise_multiplier, extended)
-    absent, defect = spread(law)
+    absent, raised = spread(law)
     rounding = (8 + 4 * step * max(abs(first), abs(last))) * UNIT
     upper_absent = Measure(first, absent)
     upper_present = Measure(first, absent * np.exp(points * step), relative=rounding)
@@ -53,6 +56,8 @@ def poisson_law(
     cells = step_cells(_edges(np.arange(first, last + 1) - 0.5, step, rate), noise_multiplier, extended)
     with_record = (1 - rate) * cells.absent + rate * cells.present
     growth = np.exp(bins * step)
+    # a region of small ratios is monotone in the noise, so what rounding does to its P-mass is relative to that mass
+    relative = rounding + 2 * max(cells.relative_absent, cells.relative_present)
     return RatioLaw(
         step,
         upper_absent,
@@ -60,13 +65,12 @@ def poisson_law(
         lower_absent=Measure(first, cells.absent),
         lower_present=Measure(first, with_record, relative=rounding),
         lower_absent_tilted=Measure(first, cells.absent * growth, relative=rounding),
-        lower_present_tilted=Measure(first, with_record / growth, relative=rounding),
+        lower_present_tilted=Measure(first, with_record / growth, relative=relative),
         missing=3 * tail,
         zero=0.0,
         base_error=4 * (law.error + cells.error),
-        record_share=1.0,
         mean_error=2 * law.error + 2 * rounding,
-        clip_error=defect,
+        clip_error=clip_cost(rate * raised, np.exp(points[1:] * step), 1),
         extended=extended,
     )
 

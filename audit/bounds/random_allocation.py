@@ -19,6 +19,8 @@ from .allocation_law import allocation_law
 from .composed import ComposedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
+from .moment_bound import MomentBound, allocation_add, allocation_remove
+from .names import RANDOM_ALLOCATION
 from .parameters import noise, whole_number
 from .ratio_law import RatioLaw
 
@@ -33,7 +35,7 @@ class RandomAllocation(ComposedMechanism):
     steps_per_epoch: int
     epochs: int
     noise_multiplier: float
-    name: ClassVar[str] = "random_allocation"
+    name: ClassVar[str] = RANDOM_ALLOCATION
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps_per_epoch", whole_number("steps_per_epoch", self.steps_per_epoch))
@@ -95,6 +97,10 @@ class RandomAllocation(ComposedMechanism):
 
     def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw:
         return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest, extended)
+
+    def moments(self, direction: str) -> MomentBound:
+        one_epoch = allocation_remove if direction == "remove" else allocation_add
+        return one_epoch(self.steps_per_epoch, self.noise_multiplier).composed(self.epochs)
 
     @classmethod
     def calibrate(

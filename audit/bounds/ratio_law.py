@@ -26,13 +26,14 @@ class RatioLaw:
 
     upper_absent, upper_present: a part of a law with upper_present[k] = e^{kη} upper_absent[k] in exact arithmetic;
     lower_absent, lower_present and their tilted forms: the statistic's laws.
-    missing: bound of what any of these lacks of its ideal total, tails that were cut away;
+    missing: bound of what any of these lacks of its ideal total, tails that were cut away; what lower_present_tilted
+    lacks is lacking in lower_absent too: the same observations, which belong to no region of the test;
     zero: mass that upper_absent has at ratio 0.
-    base_error: bound of what rounding of the cell masses can do to any functional of `profile`, each side;
-    record_share: the part of it that stems from the record's own step, where a factor e^ε may multiply it;
+    base_error: bound of what rounding of the cell masses can do to any functional of `profile`, each side; what it does
+    to lower_present_tilted is that measure's own error;
     mean_error: bound of what rounding can take from E(x − ratio)₊ of the upper law, relative to min(x, 1): a functional
     of slope s counts only where s·x ≤ 1, so it costs at most this much;
-    clip_error: the same for the clipped shares of the spread, absolute, so that it counts s times;
+    clip_error: the same for the clipped shares of the spread, whatever the slope (`step_law.clip_cost`);
     extended: whether it was computed in extended precision, and is to be composed in it.
     """
 
@@ -46,7 +47,6 @@ class RatioLaw:
     missing: float
     zero: float
     base_error: float
-    record_share: float
     mean_error: float
     clip_error: float
     extended: bool = False

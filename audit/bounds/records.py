@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ...foundation import InputError
@@ -11,29 +10,32 @@ from .epsilon_delta import EpsilonDelta
 from .fixed_bins import FixedBins
 from .gaussian import Gaussian
 from .mechanism import Mechanism
+from .names import EPSILON_DELTA, FIXED_SIZE, MECHANISM_NAMES, NO_NOISE, canonical_name
 from .poisson import PoissonSampling
 from .random_allocation import RandomAllocation
 
-_FIELDS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
-    "random_allocation": (RandomAllocation, ("steps_per_epoch", "epochs", "noise_multiplier")),
-    "fixed_bins": (FixedBins, ("steps_per_epoch", "epochs", "noise_multiplier")),
-    "poisson": (PoissonSampling, ("sampling_rate", "steps", "noise_multiplier")),
-    "full_batch": (Gaussian, ("noise_multiplier", "steps")),
+_KINDS: dict[str, type[Mechanism]] = {
+    kind.name: kind for kind in (RandomAllocation, FixedBins, PoissonSampling, Gaussian)
 }
+_FIELDS = {name: tuple(field.name for field in fields(_KINDS[name])) for name in MECHANISM_NAMES}  # type: ignore[arg-type]
 
 _NO_BOUND = {
-    "fixed_size": "batches of fixed size from a shuffled order have no known upper bound (only lower bounds, "
+    FIXED_SIZE: "batches of fixed size from a shuffled order have no known upper bound (only lower bounds, "
     "Chua et al. 2024): train with random_allocation or poisson, or claim a bare (epsilon, delta)",
-    "none": "no noise was added, so theory promises nothing: claim a bare (epsilon, delta) to test one",
+    NO_NOISE: "no noise was added, so theory promises nothing: claim a bare (epsilon, delta) to test one",
 }
 
 
 def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
-    """The mechanism of a `record()`. Errors: InputError naming the field, also for schemes without an upper bound."""
+    """The mechanism of a `record()`, in today's or an older spelling of its name.
+
+    Errors: InputError naming the field, also for schemes without an upper bound.
+    """
     if not isinstance(record, dict):
         raise InputError(f"mechanism must be an object with a name or with epsilon and delta, got {record!r}")
     name = record.get("name")
-    if name is None or name == "epsilon_delta":
+    name = canonical_name(name) if isinstance(name, str) else name
+    if name is None or name == EPSILON_DELTA:
         extra = set(record) - {"epsilon", "delta", "name"}
         if "epsilon" not in record or extra:
             raise InputError(
@@ -45,11 +47,21 @@ def mechanism_from_record(record: dict[str, Any]) -> Mechanism:
         raise InputError(f"mechanism {name!r}: {_NO_BOUND[name]}")
     if not isinstance(name, str) or name not in _FIELDS:
         raise InputError(f"mechanism name must be one of {', '.join(_FIELDS)}, got {name!r}")
-    kind, fields = _FIELDS[name]
-    missing = [f for f in fields if f not in record]
+    wanted = mechanism_fields(name)
+    missing = [f for f in wanted if f not in record]
     if missing:
-        raise InputError(f"mechanism {name!r} needs {', '.join(fields)}: {', '.join(missing)} is missing")
-    return kind(**{f: record[f] for f in fields})
+        raise InputError(f"mechanism {name!r} needs {', '.join(wanted)}: {', '.join(missing)} is missing")
+    return mechanism_kind(name)(**{f: record[f] for f in wanted})
+
+
+def mechanism_kind(name: str) -> type[Mechanism]:
+    """The class of a mechanism by its name, one of MECHANISM_NAMES."""
+    return _KINDS[name]
+
+
+def mechanism_fields(name: str) -> tuple[str, ...]:
+    """What a mechanism's record holds beside its name: the parameters of its class, in their order."""
+    return _FIELDS[name]
 
 
 def with_noise_multiplier(mechanism: Mechanism, noise_multiplier: float) -> Mechanism:

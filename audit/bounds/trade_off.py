@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 from ...foundation import InputError
 from .closed_form import sharp_total_variation
 from .parameters import check_delta, check_epsilon, real_number, within
+from .rounding import UNIT
 
 Array = NDArray[Any]
 
@@ -114,15 +115,16 @@ def _best_lines(epsilons: Array, deltas: Array) -> tuple[Array, Array]:
 
 
 def gaussian_curve(mu: float) -> TradeOffCurve:
-    """G_μ(α) = Φ(Φ⁻¹(1 − α) − μ): N(0, 1) against N(μ, 1)."""
+    """G_μ(α) = Φ(Φ⁻¹(1 − α) − μ): N(0, 1) against N(μ, 1), rounded down."""
     mu = real_number("mu", mu)
     if mu < 0:
         raise InputError(f"mu must be at least 0, got {mu!r}")
-    return TradeOffCurve(
-        f"Gaussian, mu = {mu:g}, exact",
-        lambda alpha: ndtr(-ndtri(alpha) - mu),
-        lambda y: ndtr(ndtri(y) - mu),
-    )
+
+    def below(z: Array) -> Array:  # Φ(z − μ): ndtr's own error, and that of z and of the difference, by |z − μ| + 1
+        finite = np.where(np.isfinite(z), z, 0.0)
+        return ndtr(z - mu) * np.maximum(0.0, 1 - (64 + 16 * finite * finite + 16 * mu * mu) * UNIT)
+
+    return TradeOffCurve(f"Gaussian, mu = {mu:g}, exact", lambda alpha: below(-ndtri(alpha)), lambda y: below(ndtri(y)))
 
 
 def total_variation_curve(tv: float) -> TradeOffCurve:

@@ -15,8 +15,6 @@ from .sweep import check_plot, down, numbers, plot, swept, up
 
 app = typer.Typer()
 
-MECHANISMS = ("random_allocation", "fixed_bins", "poisson", "full_batch")
-
 
 @app.command()
 def bound(
@@ -27,7 +25,7 @@ def bound(
     steps_per_epoch: Annotated[str | None, typer.Option(help="Optimiser steps in one epoch. May be swept.")] = None,
     epochs: Annotated[str, typer.Option(help="Epochs. May be swept.")] = "1",
     mechanism: Annotated[
-        str, typer.Option(help=f"How batches are formed: {', '.join(MECHANISMS)}.")
+        str, typer.Option(help="How batches are formed: random_allocation, fixed_bins, poisson, full_batch.")
     ] = "random_allocation",
     sampling_rate: Annotated[str | None, typer.Option(help="poisson: probability of a record in a step.")] = None,
     steps: Annotated[str | None, typer.Option(help="poisson, full_batch: steps in all.")] = None,
@@ -46,6 +44,9 @@ def bound(
 
     Example: coalmine bound --steps-per-epoch 100 --epochs 10 --noise-multiplier 0.5:4:0.1 --plot bound.png
     """
+    from ..bounds import canonical_name
+
+    mechanism = canonical_name(mechanism)
     options = _options(mechanism, noise_multiplier, steps_per_epoch, epochs, sampling_rate, steps)
     name = swept(options)
     check_plot(plot_file, name)
@@ -90,7 +91,7 @@ def describe(mechanism: Any, delta: float, rates: list[float], width: float) -> 
             {
                 "false_positive_rate": rate,
                 "closed_form": None if c is None else closed_form.true_positive_rate_bound(c, rate),
-                **Interval(found.lower[i], found.upper[i]).record(),
+                **Interval(found.lower[i], found.upper[i], found.remark).record(),
             }
             for i, rate in enumerate(rates)
         ],
@@ -107,7 +108,9 @@ def describe(mechanism: Any, delta: float, rates: list[float], width: float) -> 
 
 def _finite(ends: dict[str, Any]) -> dict[str, Any]:
     """JSON has no infinity: null, and why."""
-    plain: dict[str, Any] = {key: value if math.isfinite(value) else None for key, value in ends.items()}
+    plain = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in ends.items()
+    }
     if None in plain.values():
         plain["reason"] = "infinite: no finite epsilon holds at this delta"
     return plain
@@ -121,8 +124,10 @@ def _options(
     sampling_rate: str | None,
     steps: str | None,
 ) -> dict[str, list[float]]:
-    if name not in MECHANISMS:
-        raise InputError(f"--mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}")
+    from ..bounds import MECHANISM_NAMES, mechanism_fields
+
+    if name not in MECHANISM_NAMES:
+        raise InputError(f"--mechanism must be one of {', '.join(MECHANISM_NAMES)}, got {name!r}")
     given = {
         "steps_per_epoch": steps_per_epoch,
         "epochs": epochs,
@@ -130,10 +135,7 @@ def _options(
         "steps": steps,
         "noise_multiplier": noise_multiplier,
     }
-    wanted = {
-        "poisson": ("sampling_rate", "steps", "noise_multiplier"),
-        "full_batch": ("steps", "noise_multiplier"),
-    }.get(name, ("steps_per_epoch", "epochs", "noise_multiplier"))
+    wanted = mechanism_fields(name)
     chosen: dict[str, list[float]] = {}
     for key in wanted:
         text = given[key]
@@ -175,6 +177,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
                 up(epsilon, 5),
             )
         console.print(table)
+        _remarks(console, results)
         return
     (r,) = results
     record = ", ".join(f"{key} {value}" for key, value in r["mechanism"].items() if key != "name")
@@ -190,6 +193,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
             f"TPR at FPR {rate['false_positive_rate']:g}", formula, down(rate["lower"], 6), up(rate["upper"], 6)
         )
     console.print(table)
+    _remarks(console, results)
     if "for_comparison" in r:
         other = r["for_comparison"]
         console.print(
@@ -198,3 +202,20 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
             "(not a bound)."
         )
     console.print("Add/remove adjacency. The exact value lies between its two ends, whatever the attack.", style="dim")
+
+
+def _remarks(console: Any, results: list[dict[str, Any]]) -> None:
+    """Which intervals are wider than was asked for, and why: each once."""
+    said = dict.fromkeys(
+        f"{what}: {part['remark']}"
+        for r in results
+        for what, parts in (
+            ("accuracy", [r["accuracy"]]),
+            (f"epsilon at delta {r['epsilon']['delta']:g}", [r["epsilon"]]),
+            ("TPR at FPR", r["true_positive_rate"]),
+        )
+        for part in parts
+        if "remark" in part
+    )
+    for line in said:
+        console.print(f"Width not met. {line}.", style="yellow")

@@ -27,9 +27,11 @@ def calibrate(
     false_positive_rate: Annotated[float | None, typer.Option(help="For --true-positive-rate.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Target: epsilon at --delta. May be swept.")] = None,
     delta: Annotated[float | None, typer.Option(help="For --epsilon.")] = None,
-    mechanism: Annotated[str, typer.Option(help="random_allocation, fixed_bins or poisson.")] = "random_allocation",
+    mechanism: Annotated[
+        str, typer.Option(help="random_allocation, fixed_bins, poisson, full_batch.")
+    ] = "random_allocation",
     sampling_rate: Annotated[str | None, typer.Option(help="poisson: probability of a record in a step.")] = None,
-    steps: Annotated[str | None, typer.Option(help="poisson: steps in all.")] = None,
+    steps: Annotated[str | None, typer.Option(help="poisson, full_batch: steps in all.")] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="Relative; default 1e-4 for accuracy, 1e-3 otherwise.")
     ] = None,
@@ -43,16 +45,22 @@ def calibrate(
 
     Example: coalmine calibrate --steps-per-epoch 500 --epochs 10 --accuracy 0.55
     """
-    shape = {
-        "random_allocation": {"steps_per_epoch": steps_per_epoch, "epochs": epochs},
-        "fixed_bins": {"steps_per_epoch": steps_per_epoch, "epochs": epochs},
-        "poisson": {"sampling_rate": sampling_rate, "steps": steps},
-    }.get(mechanism)
-    if shape is None:
-        raise InputError(f"--mechanism must be random_allocation, fixed_bins or poisson, got {mechanism!r}")
+    from ..bounds import MECHANISM_NAMES, canonical_name, mechanism_fields
+
+    mechanism = canonical_name(mechanism)
+    if mechanism not in MECHANISM_NAMES:
+        raise InputError(f"--mechanism must be one of {', '.join(MECHANISM_NAMES)}, got {mechanism!r}")
+    given = {"steps_per_epoch": steps_per_epoch, "epochs": epochs, "sampling_rate": sampling_rate, "steps": steps}
+    shape = [key for key in mechanism_fields(mechanism) if key != "noise_multiplier"]
+    stray = [key for key, text in given.items() if text is not None and key not in shape]
+    if stray:
+        raise InputError(
+            f"--{stray[0].replace('_', '-')} has no meaning for {mechanism}, which needs {', '.join(shape)}: "
+            "schemes are not interchangeable"
+        )
     options: dict[str, list[float]] = {}
     for key, text in {
-        **shape,
+        **given,
         "accuracy": accuracy,
         "true_positive_rate": true_positive_rate,
         "epsilon": epsilon,
@@ -71,7 +79,7 @@ def calibrate(
     fixed = {key: values[0] for key, values in options.items()}
     points = [fixed | {name: value} for value in options[name]] if name else [fixed]
     results = [
-        _one(mechanism, list(shape), point, targets, tolerance)
+        _one(mechanism, shape, point, targets, tolerance)
         for point in progress(points, len(points), "calibration", quiet or len(points) == 1)
     ]
     if plot_file is not None and name is not None:
@@ -89,9 +97,9 @@ def calibrate(
 def _one(
     mechanism: str, shape: list[str], point: dict[str, float], targets: dict[str, float | None], tolerance: float | None
 ) -> dict[str, Any]:
-    from ..bounds import FixedBins, PoissonSampling, RandomAllocation
+    from ..bounds import mechanism_kind
 
-    kind: Any = {"random_allocation": RandomAllocation, "fixed_bins": FixedBins, "poisson": PoissonSampling}[mechanism]
+    kind: Any = mechanism_kind(mechanism)
     target = {key: value for key, value in point.items() if key not in shape}
     found = kind.calibrate(*(point[key] for key in shape), **target, **targets, tolerance=tolerance)
     return {"mechanism": mechanism, **{key: point[key] for key in shape}, **found.record()}
@@ -130,6 +138,9 @@ def _epochs_for_noise(
     if json:
         print_json(result)
         return
+    if not result["two_sided"]:
+        why = misses.remark or "its interval is too wide to tell"
+        typer.echo(f"Not certified that {most + 1} epochs miss the target: {why}.")
     typer.echo(
         f"{most} epochs meet the target (at most {up(float(meets.upper), 8)}); {most + 1} reach at least "
         f"{down(float(misses.lower), 8)}."

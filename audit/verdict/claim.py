@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..bounds import Mechanism
 
 ADJACENCIES = ("add_remove", "replace_one")
-SAME_MECHANISM = {"full_batch": "gaussian", "poisson_sampling": "poisson"}
 SHORT_OF_A_CLAIM = "none"
 OF_A_RUN = ("clipping_norm", "divisor", "epochs_done", "finished", "settings", "commitment", "canaries_sha256")
 
@@ -95,6 +94,8 @@ def check_claim_against_run(claim: Claim, run: RunRecord) -> list[str]:
 
     A bare (epsilon, delta) names no mechanism and is never contradicted: it is judged by the scores alone.
     """
+    from ..bounds import canonical_name
+
     claimed, ran = claim.record, dict(run.mechanism)
     if run.finished is False:
         raise InputError("the run record says finished: false: finish the training (the same command resumes) first")
@@ -105,7 +106,7 @@ def check_claim_against_run(claim: Claim, run: RunRecord) -> list[str]:
             "the run divided its gradient sums by the realised batch size, which depends on who is a member: no "
             f"{claimed.get('name')} claim holds for it; divide by a public constant and train again"
         )
-    names = [SAME_MECHANISM.get(str(r.get("name")), str(r.get("name"))) for r in (claimed, ran)]
+    names = [canonical_name(str(r.get("name"))) for r in (claimed, ran)]
     if names == ["random_allocation", "fixed_bins"]:
         raise InputError(
             "the claim says random_allocation, the run used fixed_bins (one allocation reused every epoch), whose "

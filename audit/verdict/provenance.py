@@ -124,6 +124,13 @@ def _links(given: Artefacts) -> Iterator[Link]:
             ("the coins file is", "the commitment is to coins"),
             "these are not, byte for byte, the coins that were committed to",
         )
+        yield _link(
+            "sets of the coins and of the commitment",
+            coins.canaries_sha256,
+            commitment.canaries_sha256,
+            ("the coins are for the canary set", "the commitment is for the set"),
+            "give the commitment of these coins",
+        )
     if run is None:
         yield Link("run and scores", False, "no run record was given")
         return

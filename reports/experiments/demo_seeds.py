@@ -13,6 +13,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from coalmine.audit import AuditResult, RunRecord
 from coalmine.audit.demo import run_demo
 from coalmine.audit.estimators.rates import clopper_pearson
 from coalmine.foundation import read_json, write_json
@@ -49,10 +50,11 @@ def main(
     print(f"both as they should be: {as_told} of {len(rows)} seeds")
 
 
-def _facts(audit: dict, record: dict) -> dict:
-    attack = next(e["value"] for e in audit["estimates"] if e["quantity"] == "attack_accuracy")
-    facts = {"verdict": audit["verdict"], "p_value": audit["p_value"], "attack": attack}
-    return facts | {"test_accuracy": record["test_accuracy"]}
+def _facts(audit: AuditResult, record: RunRecord) -> dict:
+    attack = audit.named("attack_accuracy")
+    assert attack is not None
+    facts = {"verdict": audit.verdict, "p_value": audit.p_value, "attack": attack.value}
+    return facts | {"test_accuracy": record.test_accuracy}
 
 
 if __name__ == "__main__":

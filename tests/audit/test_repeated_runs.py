@@ -10,6 +10,7 @@ from coalmine.audit.rows import universe
 from coalmine.audit.training.data import load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.audit.verdict.claim import Claim
+from coalmine.audit.verdict.facts import Repeated
 from coalmine.audit.verdict.repeated import judge_repeated
 from coalmine.audit.work import Work
 from coalmine.canaries import craft
@@ -73,7 +74,7 @@ def test_one_canary_a_run_is_judged_in_class_c_and_rejects_a_false_claim():
     result = judge_repeated(runs, false)
     assert result.verdict == "rejected"
     assert {e.validity for e in result.estimates if e.name == "claim_p_value"} == {"C"}
-    assert result["repeated"] == {"runs": 400, "design": "one_canary"}
+    assert result.repeated == Repeated(400, "one_canary")
 
 
 def test_all_canaries_combine_the_p_values_of_runs_that_alone_show_nothing():
@@ -81,7 +82,7 @@ def test_all_canaries_combine_the_p_values_of_runs_that_alone_show_nothing():
     claim = Claim(EpsilonDelta(0.3, 0.0))
     result = judge_repeated(runs, claim)
     assert result.verdict == "rejected"
-    assert result.p_value < min(result["repeated"]["p_values"])
+    assert result.p_value < min(result.repeated.p_values)
     assert "neither the largest nor the mean is a bound" in result.verdict_text
     assert result.counts.canaries == 600
 
@@ -99,10 +100,10 @@ def test_dependent_canaries_show_as_over_dispersion():
     runs = simulated(rng, 40, 50, 0.0)
     loud = rng.random(40) < 0.5  # a shared coin: some runs tell everything, some nothing
     scores = np.where(loud[:, None], runs.members + rng.normal(size=runs.members.shape) * 0.1, runs.scores)
-    spread = judge_repeated(RepeatedRuns(scores, runs.members, None))["repeated"]["over_dispersion"]
-    assert spread["p_value"] < 0.001 and spread["ratio"] > 5
-    independent = judge_repeated(runs)["repeated"]["over_dispersion"]
-    assert independent["p_value"] > 0.001
+    spread = judge_repeated(RepeatedRuns(scores, runs.members, None)).repeated
+    assert spread.over_dispersion_p_value < 0.001 and spread.over_dispersion > 5
+    independent = judge_repeated(runs).repeated
+    assert independent.over_dispersion_p_value > 0.001
 
 
 @pytest.mark.parametrize("runs", [0, 1, 2.5])

@@ -18,7 +18,7 @@ from coalmine.foundation import InputError
 @pytest.fixture
 def coins_path(tmp_path):
     path = tmp_path / "coins.json"
-    path.write_text(json.dumps({"member": [1, 0, 1, 0], "canaries_sha256": "ab", "nonce": "cd", "created": None}))
+    path.write_text(json.dumps({"member": [1, 0, 1, 0], "canaries_sha256": "ab" * 32}))
     return path
 
 

@@ -14,8 +14,10 @@ from coalmine.audit.estimators import GuessRule, f_dp_p_value, tally
 from coalmine.audit.estimators.guess_rules import critical_counts
 from coalmine.audit.estimators.rates import binomial_tail
 from coalmine.audit.planning.power import detection_power, perfect_tally
+from coalmine.audit.training.run_record import RunRecord
 from coalmine.audit.verdict.claim import Claim, check_claim_against_run
-from coalmine.audit.verdict.judge import AuditSettings, audit
+from coalmine.audit.verdict.facts import ThreatModel
+from coalmine.audit.verdict.judge import AuditSettings, Evidence, audit, judge
 from coalmine.audit.verdict.text import rounded_down, rounded_up
 from coalmine.foundation import InputError
 
@@ -50,7 +52,7 @@ def test_without_a_claim_there_is_a_bound_and_no_verdict():
     result = audit(*gaussian_scores(1000, 2.0))
     assert result.verdict == "no_claim" and result.p_value is None
     bound = next(e for e in result.estimates if e.quantity == "epsilon")
-    assert bound["class"] == "A" and 2.5 < bound["value"] < 9.997
+    assert bound.validity == "A" and 2.5 < bound.value < 9.997
 
 
 @pytest.mark.parametrize("membership, validity", [("random_split", "C"), ("unknown", "none")])
@@ -64,9 +66,9 @@ def test_flags_that_are_no_coins_bound_nothing(membership, validity):
 
 def test_under_a_random_split_leakage_itself_can_be_shown():
     found = {e.name: e for e in audit(*gaussian_scores(500, 1.0), membership="random_split").estimates}
-    assert found["no_leakage"]["value"] < 1e-6
+    assert found["no_leakage"].value < 1e-6
     found = {e.name: e for e in audit(*gaussian_scores(500, 0.0), membership="random_split").estimates}
-    assert found["no_leakage"]["value"] > 0.01
+    assert found["no_leakage"].value > 0.01
 
 
 def test_declared_independence_judges_by_class_c():
@@ -91,7 +93,7 @@ def test_every_number_carries_its_class():
     result = audit(*gaussian_scores(300, 1.0), Claim(Gaussian(noise_multiplier=1.0)))
     assert {e.validity for e in result.estimates} <= {"A", "B", "C", "Bayesian", "none"}
     assert all(
-        set(e) == {"name", "quantity", "value", "interval", "class", "confidence", "delta", "note"}
+        set(e.to_json()) == {"name", "quantity", "value", "interval", "class", "confidence", "delta", "note"}
         for e in result.estimates
     )
     assert result.roc.validity == "C"
@@ -100,16 +102,17 @@ def test_every_number_carries_its_class():
 def test_metrics_come_with_intervals_counts_and_a_band():
     scores, members = gaussian_scores(4000, 1.0)
     result = audit(scores, members)
-    point = result["roc"]["tpr_at_fpr"][-1]
-    assert point["tp"] + point["fn"] == members.sum() and point["fp"] / (~members).sum() <= 0.1
-    assert [row["prior"] for row in point["positive_predictive_value"]] == [0.5, 0.1, 0.01]
-    band = result["roc"]["band"]
-    true = ndtr(ndtri(np.array(band["false_positive_rate"])) + 1)
-    assert np.all((band["lower"] <= true) & (true <= band["upper"]))
+    point = result.roc.operating_points[-1]
+    tp, fp, fn, _ = point.counts
+    assert tp + fn == members.sum() and fp / (~members).sum() <= 0.1
+    assert [prior for prior, _ in point.predictive_values] == [0.5, 0.1, 0.01]
+    band = result.roc.band
+    true = ndtr(ndtri(np.array(band.false_positive_rate)) + 1)
+    assert np.all((band.lower <= true) & (true <= band.upper))
     found = {e.name: e for e in result.estimates}
-    assert found["balanced_accuracy"]["interval"][0] < ndtr(0.5) < found["balanced_accuracy"]["interval"][1]
-    assert found["best_balanced_accuracy"]["class"] == "none"
-    assert found["best_balanced_accuracy"]["value"] >= found["balanced_accuracy"]["value"]
+    assert found["balanced_accuracy"].interval[0] < ndtr(0.5) < found["balanced_accuracy"].interval[1]
+    assert found["best_balanced_accuracy"].validity == "none"
+    assert found["best_balanced_accuracy"].value >= found["balanced_accuracy"].value
 
 
 def test_the_noise_bound_covers_the_noise_that_ran():
@@ -161,7 +164,7 @@ def test_every_guess_rule_gives_a_whole_audit(rule):
     result = audit(
         *gaussian_scores(400, 2.0), Claim(EpsilonDelta(0.1, 1e-6)), AuditSettings(guess_rule=rule, delta=1e-6)
     )
-    json.dumps(result, allow_nan=False)
+    json.dumps(result.to_json(), allow_nan=False)
     assert result.guess_rule.name == rule.name
     assert result.verdict in ("rejected", "not_rejected")
 
@@ -178,7 +181,7 @@ def test_every_guess_rule_gives_a_whole_audit(rule):
 def test_strange_scores_give_json_without_nan(scores):
     members = np.arange(50) % 2 == 0
     result = audit(scores, members, Claim(EpsilonDelta(1.0, 0.0)), AuditSettings(sign="keep"))
-    json.dumps(result, allow_nan=False)
+    json.dumps(result.to_json(), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -209,20 +212,20 @@ ALLOCATION = {"name": "random_allocation", "steps_per_epoch": 50, "epochs": 3, "
 )
 def test_a_claim_that_the_run_contradicts_is_refused(run, words):
     with pytest.raises(InputError, match=words):
-        check_claim_against_run(Claim.from_json({"mechanism": ALLOCATION}), run)
+        check_claim_against_run(Claim.from_json({"mechanism": ALLOCATION}), RunRecord.from_json(run))
 
 
 def test_a_claim_that_the_run_confirms_is_judged():
-    run = {"mechanism": dict(ALLOCATION), "epochs_done": 3, "divisor_is_public": True, "finished": True}
+    run = RunRecord(dict(ALLOCATION), epochs_done=3, divisor_is_public=True, finished=True)
     claim = Claim.from_json({"mechanism": ALLOCATION})
     assert check_claim_against_run(claim, run) == []
-    result = audit(*gaussian_scores(400, 2.0), claim, run=run)
-    assert result["run"] == run and result["claim"]["mechanism"] == ALLOCATION
-    assert result["claim"]["accuracy"]["lower"] <= result["claim"]["accuracy"]["upper"]
+    result = judge(Evidence(*gaussian_scores(400, 2.0), run=run), claim, AuditSettings())
+    assert result.run == run and result.claim.record == ALLOCATION
+    assert result.claim.accuracy.lower <= result.claim.accuracy.upper
 
 
 def test_a_full_batch_run_confirms_a_gaussian_claim():
-    run = {"mechanism": {"name": "full_batch", "steps": 4, "noise_multiplier": 2.0}}
+    run = RunRecord({"name": "full_batch", "steps": 4, "noise_multiplier": 2.0})
     assert check_claim_against_run(Claim(Gaussian(noise_multiplier=2.0, steps=4)), run) == []
 
 
@@ -282,14 +285,24 @@ def test_any_json_is_a_claim_or_refused(content):
 )
 def test_any_run_record_fits_or_is_refused(run):
     with contextlib.suppress(InputError):
-        check_claim_against_run(Claim.from_json({"mechanism": ALLOCATION}), run)
+        check_claim_against_run(Claim.from_json({"mechanism": ALLOCATION}), RunRecord.from_json(run))
 
 
 def test_replacing_a_record_is_no_claim_of_a_mechanism():
     with pytest.raises(InputError, match="add_remove"):
         Claim.from_json({"mechanism": ALLOCATION, "adjacency": "replace_one"})
-    result = audit(*gaussian_scores(200, 1.0), Claim.from_json({"epsilon": 1, "delta": 0, "adjacency": "replace_one"}))
-    assert result["threat_model"]["insertion"] == "replace_one"
+
+
+def test_coins_that_decide_in_or_out_do_not_test_a_replace_one_claim():
+    """A mechanism that publishes the number of records is 0-DP under replace-one and gives every such coin away."""
+    claim = Claim.from_json({"epsilon": 0.5, "delta": 1e-5, "adjacency": "replace_one"})
+    scores, members = gaussian_scores(200, 1.0)
+    with pytest.raises(InputError, match="--insertion replace_one"):
+        audit(1000 + members.astype(float), members, claim)
+    swapped = Evidence(scores, members, threat_model=ThreatModel(insertion="replace_one"))
+    assert judge(swapped, claim, AuditSettings()).threat_model.insertion == "replace_one"
+    with pytest.raises(InputError, match="--insertion add_remove"):
+        judge(swapped, Claim(EpsilonDelta(0.5, 1e-5)), AuditSettings())
 
 
 def test_bare_epsilon_at_the_top_is_a_claim():

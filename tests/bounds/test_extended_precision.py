@@ -102,7 +102,7 @@ def test_convolution_powers_contain_the_binomial_law(copies):
 def test_cell_masses(sigma):
     edges = 0.0625 * np.arange(0, 1200)
     cells = step_cells(edges, sigma, extended=True)
-    assert cells.error < step_cells(edges, sigma).error / 60
+    assert cells.error < step_cells(edges, sigma).error / 40
     s = mpmath.mpf(sigma)
     absent = np.cumsum(cells.absent)  # its rounding: 1200 u at most, less than the tolerance added below
     present = np.cumsum(cells.present)

@@ -1,4 +1,4 @@
-"""Gaussian and bare (ε, δ), records, and the guard against mixing."""
+"""Gaussian and bare (ε, δ), records and names."""
 
 import json
 import math
@@ -17,9 +17,11 @@ from coalmine.audit.bounds import (
     Gaussian,
     PoissonSampling,
     RandomAllocation,
+    canonical_name,
+    mechanism_fields,
     mechanism_from_record,
+    mechanism_kind,
 )
-from coalmine.audit.bounds.guard import check_adjacency, check_same_scheme, replace_one_total_variation_bound
 from coalmine.foundation import InputError
 
 ALL = [
@@ -125,25 +127,22 @@ def test_any_json_is_a_mechanism_or_an_input_error(value):
     assert mechanism_from_record(json.loads(json.dumps(mechanism.record()))) == mechanism
 
 
-def test_schemes_do_not_mix():
-    claim = RandomAllocation(100, 10, 1.5)
-    check_same_scheme(claim, RandomAllocation(100, 10, 1.5).record())
-    check_same_scheme(EpsilonDelta(1.0, 1e-5), {"name": "none"})
-    with pytest.raises(InputError, match="fresh step"):
-        check_same_scheme(claim, FixedBins(100, 10, 1.5))
-    with pytest.raises(InputError, match="does not carry over"):
-        check_same_scheme(PoissonSampling(0.01, 1000, 1.5), claim.record())
-    with pytest.raises(InputError, match=r"noise_multiplier 1.5 \(run: 1.2\)"):
-        check_same_scheme(claim, RandomAllocation(100, 10, 1.2))
-
-
-def test_adjacency_is_stated_or_refused():
-    check_adjacency("add_remove")
-    with pytest.raises(InputError, match="twice"):
-        check_adjacency("replace_one")
-    with pytest.raises(InputError, match="add_remove"):
-        check_adjacency("neighbours")
-    assert replace_one_total_variation_bound(0.1) == 0.2 and replace_one_total_variation_bound(0.7) == 1.0
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("gaussian", "full_batch"),
+        ("poisson_sampling", "poisson"),
+        ("Fixed-Bins", "fixed_bins"),
+        ("balls_in_bins", "fixed_bins"),
+        ("random allocation", "random_allocation"),
+    ],
+)
+def test_one_name_is_written_and_older_spellings_are_read(spelling, name):
+    parameters = {key: 1 if key != "noise_multiplier" else 2.0 for key in mechanism_fields(name)}
+    mechanism = mechanism_from_record({"name": spelling, **parameters})
+    assert mechanism.record() == {"name": name, **parameters} and type(mechanism) is mechanism_kind(name)
+    assert canonical_name(spelling) == canonical_name(name) == name
+    assert canonical_name("swapped") == "swapped"
 
 
 def test_importing_the_bounds_is_light():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from coalmine.audit.bounds import FixedBins, Gaussian, PoissonSampling, RandomAllocation, closed_form
-from coalmine.audit.bounds.guard import noise_multiplier_of, noise_multiplier_of_sensitivity
 from coalmine.audit.bounds.refine import LONGEST, profile_of
 from coalmine.audit.bounds.rounding import EXTENDED
 from coalmine.foundation import InputError
@@ -109,16 +108,6 @@ def test_15_tiny_delta_gives_a_wide_interval_not_a_wrong_number():
     assert small.lower <= small.upper <= tiny.upper
     assert tiny.upper <= Gaussian(1.0, 10).epsilon(1e-18).upper  # the fallback, finite
     assert mechanism.epsilon(0.5).upper == 0.0  # δ ≥ TV
-
-
-def test_16_normalisation_is_converted_explicitly():
-    assert noise_multiplier_of(3.0, 1.5) == 2.0
-    assert noise_multiplier_of(0.02, 1.0, noise_is_on="mean", divisor=100) == pytest.approx(2.0)
-    with pytest.raises(InputError, match="divisor"):
-        noise_multiplier_of(0.02, 1.0, noise_is_on="mean")
-    assert noise_multiplier_of_sensitivity(1.1, "2C") == 2.2
-    with pytest.raises(InputError, match="2C"):
-        noise_multiplier_of_sensitivity(1.1, "4C")
 
 
 @pytest.mark.parametrize("sigma", [0, 0.0, -1, math.nan, math.inf, "1", None, True])

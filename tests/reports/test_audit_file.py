@@ -55,8 +55,7 @@ def test_a_file_and_its_content_are_the_same_audit(rejected, tmp_path):
     path = tmp_path / "audit.json"
     path.write_text(json.dumps(rejected), "utf-8")
     from_file, from_content = read_audit(path), read_audit(rejected)
-    assert vars(from_file) | {"source": ""} == vars(from_content) | {"source": ""}
-    assert str(path) in from_file.source
+    assert from_file == from_content
 
 
 def test_fields_of_a_later_version_are_no_reason_to_refuse(rejected):
@@ -79,8 +78,8 @@ def test_audits_of_one_label_are_told_apart(rejected):
 @pytest.mark.parametrize(
     "path, value, told",
     [
-        (("schema_version",), 2, "schema_version must be 1, got 2"),
-        (("schema_version",), None, "schema_version must be 1"),
+        (("schema_version",), 3, "schema_version must be 1 or 2, got 3"),
+        (("schema_version",), None, "schema_version must be 1 or 2"),
         (("label",), 7, "label must be text, got 7"),
         (("verdict",), "safe", "verdict must be one of rejected, not_rejected, no_power, no_claim, got 'safe'"),
         (("p_value",), 1.5, "p_value must be a finite number from 0 to 1, got 1.5"),
@@ -91,7 +90,7 @@ def test_audits_of_one_label_are_told_apart(rejected):
         (("counts", "ties"), True, "counts.ties must be a whole number"),
         (("claim",), None, "claim must be an object where verdict is 'rejected'"),
         (("claim", "accuracy"), {"lower": 0.7, "upper": 0.6}, "claim.accuracy.lower must be at most upper (0.6)"),
-        (("estimates", 0, "class"), "D", "estimates[0].class must be one of A, B, C, Bayesian, none, got 'D'"),
+        (("estimates", 0, "class"), "D", "estimates[0].class must be one of A, B, C, runs, Bayesian, none, got 'D'"),
         (("estimates", 0, "interval"), [0.7, 0.6], "estimates[0].interval must be a pair with low at most high"),
         (("estimates", 0, "interval"), [0.7], "estimates[0].interval must be a pair [low, high]"),
         (("roc", "true_positive_rate"), [0.0, 1.0], "roc.true_positive_rate must be a list of"),

@@ -11,7 +11,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .attack.attack_model import attack_model
+    from .attack.result import AttackResult
     from .evaluate import evaluate_canaries
+    from .feeding import Feeding
     from .planning.power import canaries_needed, detection_power, reach
     from .planning.selftest import selftest
     from .repeat import repeat_training
@@ -28,14 +31,17 @@ if TYPE_CHECKING:
     from .verdict.settings import AuditSettings
 
 __all__ = [
+    "AttackResult",
     "AuditInput",
     "AuditResult",
     "AuditSettings",
     "Claim",
     "Evidence",
+    "Feeding",
     "RunRecord",
     "ScoreRecord",
     "ThreatModel",
+    "attack_model",
     "audit",
     "canaries_needed",
     "detection_power",
@@ -53,14 +59,17 @@ __all__ = [
     "selftest",
 ]
 _HOMES = {
+    "AttackResult": "attack.result",
     "AuditInput": "verdict.input",
     "AuditResult": "verdict.result",
     "AuditSettings": "verdict.settings",
     "Claim": "verdict.claim",
     "Evidence": "verdict.judge",
+    "Feeding": "feeding",
     "RunRecord": "training.run_record",
     "ScoreRecord": "verdict.score_record",
     "ThreatModel": "verdict.facts",
+    "attack_model": "attack.attack_model",
     "audit": "verdict.judge",
     "canaries_needed": "planning.power",
     "detection_power": "planning.power",

@@ -282,11 +282,11 @@ def _of_100(value: float) -> str:
 def _percent(rate: float) -> str:
     """A share in percent: whole above ten, one digit below, more where it would vanish."""
     if rate == 0:
-        return "0 %"
+        return "0\u00a0%"
     hundred = 100 * rate
     if hundred >= 10:
-        return f"{hundred:.0f} %" if hundred < 99.5 or rate == 1 else f"{hundred:.1f} %"
-    return f"{hundred:.1f} %".replace(".0 %", " %") if hundred >= 0.1 else f"{hundred:.2g} %"
+        return f"{hundred:.0f}\u00a0%" if hundred < 99.5 or rate == 1 else f"{hundred:.1f}\u00a0%"
+    return f"{hundred:.1f}\u00a0%".replace(".0\u00a0", "\u00a0") if hundred >= 0.1 else f"{hundred:.2g}\u00a0%"
 
 
 def _points(gap: float) -> str:

@@ -125,7 +125,7 @@ def attack_model(
     )
     feeding = feeding or Feeding()
     module = feeding.wrap(_module(model, names, whole), rows.input_shape)
-    target = Target(module, f"a {type(model).__name__} in memory", feeding=feeding)
+    target = Target(module, f"a {type(model).__name__} in memory", feeding=feeding, classes=names, whole_numbers=whole)
     conclusion = attack(target, rows, question or Question())
     return ModelAttack(conclusion.result, conclusion)
 
@@ -159,4 +159,6 @@ def _module(model: Any, classes: tuple[str, ...], whole: bool) -> nn.Module:
         return as_module(model, classes)
     if callable(model):
         return Answers(model, getattr(model, "__name__", type(model).__name__), len(classes), whole)
-    raise InputError(f"model is a {type(model).__name__}: give a torch module, a fitted classifier or a function of rows")
+    raise InputError(
+        f"model is a {type(model).__name__}: give a torch module, a fitted classifier or a function of rows"
+    )

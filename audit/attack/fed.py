@@ -11,6 +11,8 @@ than once in a thousand.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import binom, binomtest, norm
@@ -50,6 +52,15 @@ def own_accuracy(predicted: np.ndarray, labels: np.ndarray, member: np.ndarray) 
     )
 
 
+@dataclass(frozen=True, eq=False)
+class OwnRows:
+    """Rows that the target was trained on, x (n, …) and y (n,), and the class that it names for each."""
+
+    x: np.ndarray
+    y: np.ndarray
+    predicted: np.ndarray
+
+
 def check_fed(
     target: Target, rows: Candidates, predicted: np.ndarray, stated: float | None = None, device: str | None = None
 ) -> OwnAccuracy:
@@ -58,16 +69,24 @@ def check_fed(
     Errors: InputError for a target that was fed otherwise than it was trained.
     """
     accuracy = own_accuracy(predicted, rows.y, rows.member)
-    own = np.flatnonzero(rows.member)
+    own = OwnRows(rows.x[rows.member], rows.y[rows.member], predicted[rows.member])
+    check_own_rows(target, own, accuracy, stated, device)
+    return accuracy
+
+
+def check_own_rows(
+    target: Target, own: OwnRows, accuracy: OwnAccuracy, stated: float | None = None, device: str | None = None
+) -> None:
+    """Errors: InputError, see above. A run of `coalmine train` was trained by us on these very rows, and is fed rightly
+    unless the user says how: one that learned nothing is warned of."""
     if target.run is not None and not target.feeding.to_json():
-        return accuracy  # trained by us on these very rows: one that learned nothing is warned of
-    _check_order(predicted[own], rows.y[own], rows.classes, accuracy)
-    _check_normalisation(target, rows, own, predicted, accuracy, device)
+        return
+    _check_order(own, target.classes, accuracy)
+    _check_normalisation(target, own, device)
     if stated is not None:
         _check_stated(accuracy, stated)  # a model that is known to have learned nothing may be attacked too
     else:
-        check_better_than_chance(predicted[own], rows.y[own], accuracy)
-    return accuracy
+        check_better_than_chance(own.predicted, own.y, accuracy)
 
 
 def check_better_than_chance(predicted: np.ndarray, labels: np.ndarray, accuracy: OwnAccuracy) -> None:
@@ -111,8 +130,9 @@ def _agreement(predicted: np.ndarray, labels: np.ndarray) -> float:
     return 0.0 if variance <= 0 else float(((predicted == labels).sum() - mean) / np.sqrt(variance))
 
 
-def _check_order(predicted: np.ndarray, labels: np.ndarray, classes: tuple[str, ...], accuracy: OwnAccuracy) -> None:
+def _check_order(own: OwnRows, classes: tuple[str, ...], accuracy: OwnAccuracy) -> None:
     """Outputs in another order: the assignment that fits one half of the rows best, judged on the other half."""
+    predicted, labels = own.predicted, own.y
     if len(labels) < 2:
         return
     order = numpy_stream(0, "fed/halves").permutation(len(labels))
@@ -132,19 +152,16 @@ def _check_order(predicted: np.ndarray, labels: np.ndarray, classes: tuple[str, 
         )
 
 
-def _check_normalisation(
-    target: Target, rows: Candidates, own: np.ndarray, predicted: np.ndarray, accuracy: OwnAccuracy, device: str | None
-) -> None:
-    if target.feeding.changes_rows or rows.whole_numbers:
+def _check_normalisation(target: Target, own: OwnRows, device: str | None) -> None:
+    if target.feeding.changes_rows or target.whole_numbers:
         return
-    order = numpy_stream(0, "fed/rows").permutation(own)[:MOST_ASKED]
-    order = np.sort(order)
-    x, y = rows.x[order], rows.y[order]
-    right = predicted[order] == y
+    few = np.sort(numpy_stream(0, "fed/rows").permutation(len(own.y))[:MOST_ASKED])
+    x, y = own.x[few], own.y[few]
+    right = own.predicted[few] == y
     if right.all():
         return
-    for name, feeding in _other_feedings(x, rows.value_range):
-        moved = feeding.wrap(target.module, rows.input_shape) if isinstance(feeding, Feeding) else target.module
+    for name, feeding in _other_feedings(x):
+        moved = feeding.wrap(target.module, x.shape[1:]) if isinstance(feeding, Feeding) else target.module
         given = x if isinstance(feeding, Feeding) else feeding
         try:
             again = Measurement(x[:0], y[:0], x[:0], y[:0], device=device).ask(moved, given, y)["correct"]
@@ -162,8 +179,8 @@ def _check_normalisation(
             )
 
 
-def _other_feedings(x: np.ndarray, value_range: tuple[float, float] | None) -> list[tuple[str, Feeding | np.ndarray]]:
-    if x.ndim == 4 and (value_range == (0.0, 1.0) or (x.min() >= 0 and x.max() <= 1)):
+def _other_feedings(x: np.ndarray) -> list[tuple[str, Feeding | np.ndarray]]:
+    if x.ndim == 4 and x.min() >= 0 and x.max() <= 1:
         channels = x.shape[1]
         own = (
             tuple(round(float(v), 4) for v in x.mean(axis=(0, 2, 3))),
@@ -256,10 +273,6 @@ def accuracy_of_run(
     x, y = np.concatenate([rows.x[few], outside[0]]), np.concatenate([rows.y[few], outside[1]])
     member = np.arange(len(y)) < len(few)
     predicted = Measurement(x[:0], y[:0], x[:0], y[:0], device=device).ask(target.module, x, y)["predicted"]
-    if target.run is not None or not len(outside[1]):
-        accuracy = own_accuracy(predicted, y, member)
-        if target.run is None and stated is None:
-            check_better_than_chance(predicted[member], y[member], accuracy)
-        return accuracy
-    asked = Candidates(x, y, member, tuple(map(str, range(rows.classes))), "data", rows.fingerprint, x[:0], y[:0])
-    return check_fed(target, asked, predicted, stated, device)
+    accuracy = own_accuracy(predicted, y, member)
+    check_own_rows(target, OwnRows(x[member], y[member], predicted[member]), accuracy, stated, device)
+    return accuracy

@@ -13,6 +13,7 @@ from ...foundation import InputError
 from ...foundation.named_code import refuse_untrusted_code
 from ..feeding import Feeding
 from ..training.checkpoint import open_model, sha256_of_checkpoint
+from ..training.checkpoint_files import file_kind
 from ..training.data import Data
 from ..training.function_target import open_function
 from ..training.run_record import RunRecord, load_run
@@ -23,7 +24,8 @@ class Target:
     """A model that can be asked with the rows of the data, in eval mode.
 
     name: the file or function. model: the architecture, as `build_model` takes it, for shadow models; None where the
-    target does not say. run: the record of a `coalmine train` run.
+    target does not say. run: the record of a `coalmine train` run. classes: names, in the order of the outputs.
+    whole_numbers: rows are token ids and the like.
     """
 
     module: nn.Module
@@ -32,6 +34,8 @@ class Target:
     sha256: str | None = None
     run: RunRecord | None = None
     feeding: Feeding = Feeding()  # noqa: RUF009 — frozen
+    classes: tuple[str, ...] = ()
+    whole_numbers: bool = False
 
 
 def open_target(
@@ -46,7 +50,10 @@ def open_target(
                 f"--target {name!r} does not exist: check the path, or name a function as package.module:function"
             )
         opened = open_function(name, shape, data.classes, data.whole_numbers)
-        return Target(feeding.wrap(opened, data.input_shape), name, model, feeding=feeding)
+        return Target(
+            feeding.wrap(opened, data.input_shape), name, feeding=feeding, classes=data.classes,
+            whole_numbers=data.whole_numbers,
+        )  # fmt: skip
     run = load_run(path) if (path / "run.json").is_file() else None
     if run is not None:
         named = None if run.model is None else run.model.name
@@ -60,9 +67,12 @@ def open_target(
             )
         path = path / "checkpoint.safetensors"
     opened = open_model(path, model, shape, data.classes, trust_code=trust_code)
-    if model is None and (path / "config.json").is_file():
+    if (path / "config.json").is_file():
         model = f"huggingface:{path}"
-    return Target(feeding.wrap(opened, data.input_shape), name, model, sha256_of_checkpoint(path), run, feeding)
+    elif file_kind(path) in ("torchscript", "torch_export"):
+        model = None  # a program brings its own, which shadow models cannot be built of
+    module = feeding.wrap(opened, data.input_shape)
+    return Target(module, name, model, sha256_of_checkpoint(path), run, feeding, data.classes, data.whole_numbers)
 
 
 def settings_of_run(run: RunRecord | None, given: Mapping[str, Any]) -> dict[str, Any]:

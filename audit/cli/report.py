@@ -20,9 +20,7 @@ app = typer.Typer(add_completion=False)
 def report(
     audits: Annotated[
         list[Path],
-        typer.Argument(
-            help="One audit.json, or several to compare; or one attack.json or lira.json."
-        ),
+        typer.Argument(help="One audit.json, or several to compare; or one attack.json or lira.json."),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")

@@ -158,7 +158,8 @@ def _target(flow: Flow, rows: Candidates, target: Target, own: Recipe | None, re
         conclusion = lira(rows, recipe, work, plan, target, choice, _where(flow))
     if conclusion is None:
         return None
-    how = flow.train or f"{_architecture(flow, target)}{'' if flow.model else ', the architecture of the target'}"
+    how = flow.train or _architecture(flow, target)
+    how += ", the architecture of the target" if how == target.model else ""
     return Found(conclusion, record, f"shadow models: {how}")
 
 

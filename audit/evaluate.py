@@ -21,7 +21,7 @@ from ..canaries.base_models import TrainMany
 from ..canaries.canary_set import CanarySet
 from ..canaries.injection import remaining_rows
 from ..foundation import InputError, numpy_stream
-from .estimators import GuessRule, auc, roc_curve, tally, tally_epsilon
+from .estimators import Fixed, auc, roc_curve, tally_epsilon
 from .training.data import Data
 
 FALSE_POSITIVE_RATE = 0.05
@@ -92,7 +92,7 @@ def evaluation_run(
         torch.from_numpy(logits), torch.from_numpy(canaries.y.copy()), reduction="none"
     ).numpy()
     quarter = len(canaries) // 8
-    counts = tally(GuessRule("fixed", quarter, quarter), score, member)
+    counts = Fixed(quarter, quarter).tally(score, member)
     _, block, size = np.unique(loss, return_inverse=True, return_counts=True)
     right = _logits(model, data.x_test).argmax(axis=1) == data.y_test
     return EvaluationRun(

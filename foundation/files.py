@@ -97,8 +97,14 @@ def _check_parents(path: Path, argument: str) -> None:
     there = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
     if not there.is_dir():
         raise InputError(f"{argument} {str(path)!r} lies below a file: name a path whose folders can be made")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"{argument} {str(path)!r} cannot be written ({str(there)!r} denies it): name another place")
+    try:  # asking is not enough: root may write everywhere, and still not on every file system
+        handle, probe = tempfile.mkstemp(dir=there, prefix=".", suffix=".tmp")
+        os.close(handle)
+        os.unlink(probe)
+    except OSError:
+        raise InputError(
+            f"{argument} {str(path)!r} cannot be written ({str(there)!r} denies it): name another place"
+        ) from None
 
 
 def write_text(path: str | Path, content: str) -> None:

@@ -25,7 +25,8 @@ MEANING = {
     "trained on or not. For who is at risk: coalmine lira.",
 }
 
-_FIXED = ("score", "views", "canaries_sha256", "checkpoint_sha256", "arrays_sha256")  # whatever is opened
+# whatever is opened
+_FIXED = ("score", "views", "canaries_sha256", "checkpoint_sha256", "arrays_sha256", "recipe_sha256")
 _FIXED_ONCE_OPENED = (*_FIXED, "shadows", "seed")
 
 
@@ -39,6 +40,8 @@ def check_folder(output: Path, record: ScoreRecord, compared: tuple[str, ...] | 
         earlier = load_score_record(beside)
         assert earlier is not None
         fixed = compared or (_FIXED_ONCE_OPENED if earlier.coins_opened else _FIXED)
+        if earlier.recipe_sha256 is None:  # older records do not say
+            fixed = tuple(name for name in fixed if name != "recipe_sha256")
         changed = earlier.differences(record, fixed)
         if changed:
             told = ", ".join(f"{name} ({getattr(earlier, name)}, now {getattr(record, name)})" for name in changed)

@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "attack": "attack",
     "lira": "lira",
     "repeat": "repeat",
+    "check": "check",
     "claim": "claim",
     "audit": "audit",
     "power": "power",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress
+from .options import Json, Quiet, print_json, print_table, progress
 from .replacing import FIGURE, replacing
 from .sweep import check_plot, down, numbers, plot, swept, up
 
@@ -176,7 +176,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
                 up(accuracy["upper"], 7),
                 up(epsilon, 5),
             )
-        console.print(table)
+        print_table(table)
         _remarks(console, results)
         return
     (r,) = results
@@ -192,7 +192,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
         table.add_row(
             f"TPR at FPR {rate['false_positive_rate']:g}", formula, down(rate["lower"], 6), up(rate["upper"], 6)
         )
-    console.print(table)
+    print_table(table)
     _remarks(console, results)
     if "for_comparison" in r:
         other = r["for_comparison"]

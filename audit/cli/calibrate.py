@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress
+from .options import Json, Quiet, print_json, print_table, progress
 from .replacing import FIGURE, replacing
 from .sweep import check_plot, down, numbers, plot, swept, up
 
@@ -176,6 +176,6 @@ def _show(results: list[dict[str, Any]], name: str | None, mechanism: str) -> No
             "–" if saved is None else f"{100 * saved:.2f} %",
         )
     console = Console()
-    console.print(table)
+    print_table(table)
     for reason in {r["reason"] for r in results if r["reason"]}:
         console.print(reason, style="dim")

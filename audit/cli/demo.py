@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Quiet, print_json, remark
+from .options import Json, Quiet, print_json, print_table, remark
 from .replacing import DEMO_FOLDER, replacing
 
 app = typer.Typer(add_completion=False)
@@ -33,7 +33,6 @@ def demo(
         audits = {name: audit.to_json() for name, audit in result.audits.items()}
         print_json({"report": str(result.report), "audits": audits})
         return
-    from rich.console import Console
     from rich.table import Table
 
     from ...reports.rounding import UP, p_value, percent, plain
@@ -51,5 +50,5 @@ def demo(
             plain(p_value(audit.p_value)),
             audit.verdict.replace("_", " "),
         )
-    Console().print(table)
+    print_table(table)
     typer.echo(f"Open {result.report} in a browser: what was claimed, what was measured, what it means.")

@@ -7,11 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from ...foundation import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 T = TypeVar("T")
 
@@ -31,6 +34,29 @@ Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps â€
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def print_table(table: Table) -> None:
+    """The table, or where the terminal is too narrow for its numbers a list: no number is ever cut."""
+    from rich.console import Console
+
+    console = Console()
+    columns = [[str(cell) for cell in column.cells] for column in table.columns]
+    for column, cells in zip(table.columns, columns, strict=True):
+        column.overflow = "fold"  # headings may be folded, numbers may not
+        column.min_width = max((len(word) for cell in cells for word in cell.split()), default=1)
+    with console.capture() as drawn:
+        console.print(table)
+    lines = drawn.get()
+    if all(word in lines for cells in columns for cell in cells for word in cell.split()):
+        typer.echo(lines, nl=False)
+        return
+    typer.echo(str(table.title or ""))
+    for row in zip(*columns, strict=True):
+        typer.echo("")
+        for column, cell in zip(table.columns, row, strict=True):
+            if cell:
+                typer.echo(f"  {column.header or 'is'}: {cell}")
 
 
 def remark(text: str, quiet: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, progress
+from .options import Json, Quiet, print_json, print_table, progress
 from .replacing import FIGURE, replacing
 from .sweep import check_plot, numbers, plot, swept
 
@@ -142,7 +142,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
             f"{r['accountant']['epsilon']['upper']:.4g}",
             "yes" if r["feasible"] else "no",
         )
-    console.print(table)
+    print_table(table)
     if name is None:
         (r,) = results
         conditions = Table(title="Conditions of the closed form")
@@ -153,7 +153,7 @@ def _show(results: list[dict[str, Any]], name: str | None) -> None:
             conditions.add_row(
                 c["name"], f"{c['left']:.6g}", c["relation"], right, "yes" if c["holds"] else "no", c["remedy"] or ""
             )
-        console.print(conditions)
+        print_table(conditions)
         console.print(
             f"Noise on the sum: standard deviation {r['noise_standard_deviation']:.6g} "
             f"= noise multiplier x sensitivity {r['sensitivity']:g} ({r['adjacency']}), delta {r['delta']:.3g}."

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...foundation import InputError
+from ...foundation import InputError, read_json
 from ..choices import SCORES
 from .claim_options import ClaimFile
 from .options import Device, Json, Quiet, print_json, remark, stepper, torch_device
@@ -73,6 +73,7 @@ def repeat(
     for option, path in {"--canaries": canaries, "--claim": claim}.items():
         if path is not None and not path.exists():
             raise InputError(f"{option} {str(path)!r} does not exist: check the path")
+    _refuse_another_look(output, runs)
     from ...canaries import CanarySet
     from ..training.data import load_data
     from ..verdict.claim import check_claim_against_run, load_claim
@@ -147,3 +148,18 @@ def repeat(
             f"(p = {spread.over_dispersion_p_value:.2g} for independent canaries)"
         )
     remark(f"written: {output / 'audit.json'}", quiet)
+
+
+def _refuse_another_look(output: Path, runs: int) -> None:
+    """A verdict over these runs stands: fewer would replace it, more after it was seen are a second look."""
+    file = output / "audit.json"
+    if not file.exists():
+        return
+    earlier = read_json(file, "audit file")
+    repeated = earlier.get("repeated") if isinstance(earlier, dict) else None
+    judged = repeated.get("runs") if isinstance(repeated, dict) else None
+    if judged != runs:
+        raise InputError(
+            f"--output {str(output)!r} holds a verdict over {judged} runs, --runs {runs} would judge again with that "
+            "verdict seen, and replace it: name another folder, with another --seed, for a fresh audit"
+        )

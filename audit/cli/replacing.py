@@ -17,6 +17,7 @@ from typing import Any
 import typer
 
 from ...foundation import InputError, check_output_file, check_output_folder, read_json
+from ...foundation.files import refuse_irregular
 
 Callback = Callable[[typer.Context, typer.CallbackParam, Path | None], Path | None]
 Recogniser = Callable[[Path], bool]
@@ -120,6 +121,7 @@ def _scores(path: Path) -> bool:
 
 
 AUDIT = Kind("audit.json", _json_with("verdict", "estimates"))
+CHECK = Kind("check.json", _json_with("verdict", "findings"))
 CLAIM = Kind("claim.json", _json_with("mechanism", only=("schema_version", "adjacency", "membership")))
 HAND_WRITTEN_RUN = Kind("run.json of `coalmine claim`", _json_with("mechanism", "written_by_hand"))
 COINS = Kind("coins.json", _json_with("member", "nonce"), kept="a run may depend on these coins")
@@ -167,7 +169,9 @@ FIGURES_FOLDER = Kind(
     "folder of figures of coalmine",
     _figure,
     folder=tuple(
-        f"{name}*.{ending}" for name in ("headline", "roc", "trade-off", "scores") for ending in ("svg", "pdf", "png")
+        f"{name}*.{ending}"
+        for name in ("headline", "roc", "trade-off", "scores", "check")
+        for ending in ("svg", "pdf", "png")
     ),
 )
 
@@ -204,6 +208,8 @@ def check_paths(ctx: Any) -> None:
                 text.encode("utf-8")
             except UnicodeEncodeError:
                 raise InputError(f"{param.opts[0]} {text!r} holds bytes that are no UTF-8: give plain text") from None
+        if kind_of(param) is None and isinstance(value, os.PathLike):
+            _refuse_endless(Path(value), param.opts[0])
     outputs = [(param, kind_of(param), value) for param, value in given if isinstance(value, Path) and kind_of(param)]
     for param, kind, path in outputs:
         assert kind is not None
@@ -220,6 +226,12 @@ def check_paths(ctx: Any) -> None:
                     )
         if kind.kept and path.exists() and not ctx.params.get("force"):
             raise InputError(f"{param.opts[0]} {str(path)!r} exists: {kind.kept}; name another file or use --force")
+
+
+def _refuse_endless(path: Path, argument: str) -> None:
+    """An input is a file or a folder: a device or a pipe may never end, a circle of links leads nowhere."""
+    if not path.is_dir():
+        refuse_irregular(path, argument)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -20,7 +20,7 @@ app = typer.Typer(add_completion=False)
 def report(
     audits: Annotated[
         list[Path],
-        typer.Argument(help="One audit.json, or several to compare; or one attack.json or lira.json."),
+        typer.Argument(help="One audit.json, or several to compare; or one attack.json, lira.json or check.json."),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
@@ -37,6 +37,8 @@ def report(
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
     if attacks_among(audits):
         _attack_pages(audits, output, figures, json)
+        return
+    if _page_of_a_check(audits, output, figures, json, quiet):
         return
     from ...reports.page import write_report
     from ...reports.read import read_audits
@@ -86,3 +88,22 @@ def _attack_pages(files: list[Path], output: Path, figures: Path | None, json: b
         return
     remark(told(result).sentence)
     typer.echo(str(written[0]))
+
+
+def _page_of_a_check(files: list[Path], output: Path, figures: Path | None, json: bool, quiet: bool) -> bool:
+    """Whether the file is a check.json; if so, its page is written."""
+    from ...reports.check_page import is_check, read_check, write_check_page
+
+    checks = [file for file in files if file.is_file() and is_check(read_json(file, "file"))]
+    if not checks:
+        return False
+    if len(files) > 1:
+        raise InputError(f"{str(checks[0])!r} is a check.json: a page shows one check alone; give one file")
+    result = read_check(checks[0])
+    written = [str(file) for file in write_check_page(result, output, figures)]
+    if json:
+        print_json({"report": written[0], "figures": written[1:], "verdict": result.verdict})
+        return True
+    remark(f"{result.trainer}: {result.verdict}", quiet)
+    typer.echo(written[0])
+    return True

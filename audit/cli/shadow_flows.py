@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...foundation import InputError, sha256_of_file
+from ...foundation import InputError, sha256_of_bytes, sha256_of_file
 from ..attack.candidates import Candidates
 from ..attack.conclude import Conclusion, Known, conclude
 from ..attack.fed import accuracy_of_run, own_accuracy_of
@@ -141,7 +142,7 @@ def trained(flow: Flow) -> Found | None:
     rows = universe(source)
     check_attack(flow.attack, len(rows.population_y))
     recipe = own or _recipe(flow, rows, flow.model or "mlp", None)
-    check_folder(flow.output, record)
+    record = _checked(flow, rows, recipe, record)
     plan, choice = _plan(flow), Choice(flow.attack)
     with _working(flow, rows, recipe, plan) as work:
         conclusion = lira_of_recipe(rows, recipe, work, plan, choice, _where(flow))
@@ -152,7 +153,7 @@ def _target(flow: Flow, rows: Candidates, target: Target, own: Recipe | None, re
     check_attack(flow.attack, len(rows.population_y))
     every = universe_of(rows)
     recipe = own or _recipe(flow, every, _architecture(flow, target), target)
-    check_folder(flow.output, record)
+    record = _checked(flow, every, recipe, record)
     plan, choice = _plan(flow), Choice(flow.attack, flow.training_accuracy)
     with _working(flow, every, recipe, plan) as work:
         conclusion = lira(rows, recipe, work, plan, target, choice, _where(flow))
@@ -179,14 +180,14 @@ def _canaries(flow: Flow, source: Data, target: Target | None, own: Recipe | Non
     plan = _plan(flow)
     if target is None:
         recipe = own or _recipe(flow, rows, flow.model or "mlp", None)
-        check_folder(flow.output, record)
+        record = _checked(flow, rows, recipe, record)
         with _working(flow, rows, recipe, plan) as work:
             conclusion = lira_of_recipe(rows, recipe, work, plan, Choice(flow.attack), _where(flow))
         return None if conclusion is None else Found(conclusion, record)
     if target.run is not None:
         check_run(target.run, Path(target.name), canaries.sha256)
     recipe = own or _recipe(flow, rows, _architecture(flow, target), target)
-    check_folder(flow.output, record)
+    record = _checked(flow, rows, recipe, record)
     accuracy = accuracy_of_run(target, rows, flow.training_accuracy, _where(flow))
     csv = flow.output / "scores.csv"
     step = f"Next: coalmine audit --scores {csv} --coins {flow.coins or 'coins.json'} --claim claim.json"
@@ -223,6 +224,14 @@ def _recipe(flow: Flow, rows: Universe, model: str, target: Target | None) -> Re
     )
     feeding = feeding_of(flow.pixel_mean, flow.pixel_std, flow.classes, flow.transform)
     return engine_recipe(rows, model, settings, _chunk(flow), _where(flow), feeding)
+
+
+def _checked(flow: Flow, rows: Universe, recipe: Recipe, record: ScoreRecord) -> ScoreRecord:
+    """The record with the hash of the recipe; refused where --output holds scores of another."""
+    described = json.dumps([rows.fingerprint, flow.fraction, recipe.identity], sort_keys=True)
+    record = replace(record, recipe_sha256=sha256_of_bytes(described.encode()))
+    check_folder(flow.output, record)
+    return record
 
 
 def _plan(flow: Flow) -> Plan:

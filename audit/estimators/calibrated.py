@@ -23,11 +23,11 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtrc, betainc, expit, gammaln, log_expit, logit
+from scipy.special import expit, gammaln, log_expit, logit
 
 from .guesses import guess_grid, order_guesses
 from .one_run import check_confidence, check_delta
-from .rates import clopper_pearson_lower
+from .rates import binomial_tail, clopper_pearson_lower
 
 EPSILON_STEP = 0.005
 _DROPPED = 1e-18
@@ -122,12 +122,12 @@ def crossing_probability(guesses: np.ndarray, boundary: np.ndarray, epsilon: flo
         hit += float(np.sum(alive[: solid[0]]) + np.sum(alive[solid[-1] + 1 :]))
         alive, start = alive[solid[0] : solid[-1] + 1], start + int(solid[0])
         before = g
-    return min(1.0, hit * (1 + 1e-9))
+    trials = float(guesses[-1])
+    return min(1.0, hit * (1 + 1e-9 + 1e-15 * trials * math.log(trials + 1)))  # log-gamma's rounding, rounded up
 
 
 def _statistic(correct: np.ndarray, guesses: np.ndarray, epsilon: float) -> tuple[float, int]:
-    q = float(expit(epsilon))
-    tails = np.where(correct <= 0, 1.0, betainc(np.maximum(correct, 1), guesses - np.maximum(correct, 1) + 1, q))
+    tails = binomial_tail(correct, guesses, float(expit(epsilon)))
     index = int(np.argmin(tails))
     return float(tails[index]), index
 
@@ -138,7 +138,7 @@ def level_boundary(guesses: np.ndarray, epsilon: float, level: float) -> np.ndar
     low, high = np.zeros(guesses.size, int), guesses.astype(int) + 1  # tail(low) > level >= tail(high)
     while np.any(high - low > 1):
         middle = (low + high) // 2
-        rare = bdtrc(middle - 1, guesses, q) <= level * (1 + 1e-10)
+        rare = binomial_tail(middle, guesses, q) <= level
         high, low = np.where(rare, middle, high), np.where(rare, low, middle)
     return high
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc, betaincinv, log_ndtr, ndtr
+from scipy.special import betaincinv, log_ndtr, ndtr
 
 from .gaussian_dp import gaussian_epsilon
 from .one_run import check_confidence, check_counts, check_delta
+from .rates import binomial_tail
 
 _LARGEST_MU = 40.0
 
@@ -21,9 +22,8 @@ _LARGEST_MU = 40.0
 def exact_tail_p_value(correct: int, guesses: int, canaries: int, mu: float) -> float:
     """P[at most guesses - correct errors among the most confident guesses] under mu-GDP, canaries independent."""
     check_counts(correct, guesses, canaries)
-    errors = guesses - correct
     if guesses == canaries:
-        return float(_binomial_cdf(errors, guesses, ndtr(-mu / 2)))
+        return float(binomial_tail(correct, guesses, ndtr(mu / 2)))
     nodes, weights = _quadrature()
     tail = betaincinv(guesses + 1, canaries - guesses, nodes)
     low, high = np.zeros_like(tail), np.full_like(tail, mu / 2 + 40)
@@ -33,7 +33,7 @@ def exact_tail_p_value(correct: int, guesses: int, canaries: int, mu: float) -> 
         low, high = np.where(above, t, low), np.where(above, high, t)
     t = (low + high) / 2
     wrong, right = log_ndtr(-t - mu / 2), log_ndtr(-t + mu / 2)
-    return float(np.sum(weights * _binomial_cdf(errors, guesses, np.exp(wrong - np.logaddexp(wrong, right)))))
+    return float(np.sum(weights * binomial_tail(correct, guesses, np.exp(right - np.logaddexp(wrong, right)))))
 
 
 def exact_tail_mu(correct: int, guesses: int, canaries: int, confidence: float = 0.95) -> float:
@@ -55,11 +55,6 @@ def exact_tail_epsilon(correct: int, guesses: int, canaries: int, delta: float, 
     """The epsilon at delta of that mu. Inside the Gaussian family only."""
     check_delta(delta)
     return gaussian_epsilon(exact_tail_mu(correct, guesses, canaries, confidence), delta)
-
-
-def _binomial_cdf(errors: int, trials: int, rate):
-    """P[Bin(trials, rate) <= errors]."""
-    return betainc(trials - errors, errors + 1, 1 - np.asarray(rate)) if errors < trials else np.ones_like(rate)
 
 
 @lru_cache(maxsize=1)

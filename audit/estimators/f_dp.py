@@ -177,6 +177,12 @@ def trade_off_curve(claim: Any) -> Curve:
     return claim
 
 
+def epsilon_delta_of(claim: Any) -> tuple[float, float] | None:
+    """(epsilon, delta) where that is all the claim says, else None."""
+    record = claim.record() if hasattr(claim, "record") else {}
+    return (float(record["epsilon"]), float(record["delta"])) if set(record) == {"epsilon", "delta"} else None
+
+
 def _last_true(
     holds: Callable[[np.ndarray, np.ndarray], np.ndarray], low: np.ndarray, high: ArrayLike, tolerance: float
 ) -> np.ndarray:

@@ -12,163 +12,165 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...foundation import InputError, numpy_stream
-from .calibrated import calibrated_epsilon_of_counts, calibrated_p_value_of_counts
-from .class_a import class_a_epsilons, class_a_p_values
-from .f_dp import f_dp_p_values
+from .class_a import class_a_epsilons
 from .guesses import TIE_SEED, guess_by_sign, guess_grid, order_guesses
 from .roc import check_scores
-
-RULES = ("grid", "fixed", "all", "sign", "split", "calibrated")
+from .tallies import Tally
 
 
 @dataclass(frozen=True)
-class GuessRule:
-    """`highest` and `lowest` belong to the rule `fixed`. Errors: InputError."""
+class GuessRule(ABC):
+    """What a rule is called, which counts it tests, and the right guesses once the coins are opened."""
 
-    name: str = "grid"
-    highest: int | None = None
-    lowest: int | None = None
+    name: ClassVar[str]
 
-    def __post_init__(self) -> None:
-        if self.name not in RULES:
-            raise InputError(f"guess_rule {self.name!r} is not known: choose one of {', '.join(RULES)}")
-        numbers = (self.highest, self.lowest)
-        if self.name == "fixed":
-            if any(k is None or isinstance(k, bool) or k != int(k) or k < 0 for k in numbers) or not any(numbers):
-                raise InputError(f"guess_rule fixed needs whole numbers of highest and lowest guesses, got {numbers}")
-        elif numbers != (None, None):
-            raise InputError(f"numbers of guesses belong to guess_rule fixed, not to {self.name}")
+    @abstractmethod
+    def tally(self, scores: ArrayLike, members: ArrayLike, alpha: float = 0.05) -> Tally:
+        """(m,) scores, (m,) bool -> right guesses. alpha shapes the grid only. Errors: InputError."""
+
+    def perfect(self, canaries: int, alpha: float = 0.05) -> Tally:
+        """The tally of m canaries with every guess right: what the audit could report at most. Errors: InputError."""
+        return Tally.of(canaries, canaries, canaries)
+
+    def all_guessed(self, scores: ArrayLike, members: ArrayLike) -> tuple[int, int]:
+        """(correct, guesses) when every canary is guessed: upper half "member" unless the rule says otherwise."""
+        ordered = order_guesses(scores, members)
+        return int(ordered.correct(ordered.canaries)), ordered.canaries
+
+    @property
+    def numbers(self) -> tuple[int | None, int | None]:
+        """The highest and lowest guesses that were named beforehand, where some were."""
+        return None, None
 
     def record(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"name": self.name}
-        if self.name == "fixed":
-            record |= {"highest": self.highest, "lowest": self.lowest}
-        return record
+        named = dict(zip(("highest", "lowest"), self.numbers, strict=True))
+        return {"name": self.name} | {key: number for key, number in named.items() if number is not None}
 
 
 @dataclass(frozen=True)
-class Tally:
-    """Right guesses for one or several guess counts that were fixed before looking; m canaries with fair coins."""
+class Grid(GuessRule):
+    name: ClassVar[str] = "grid"
+    joint: ClassVar[bool] = False  # one boundary for all counts, in place of a union bound
 
-    canaries: int
-    guesses: np.ndarray
-    correct: np.ndarray
-    calibrated: bool = False
+    def tally(self, scores: ArrayLike, members: ArrayLike, alpha: float = 0.05) -> Tally:
+        ordered = order_guesses(scores, members)
+        grid = guess_grid(ordered.canaries, alpha)
+        return Tally(ordered.canaries, grid, ordered.correct(grid), self.joint)
 
-    def perfect(self) -> Tally:
-        """The same counts with every guess right: what this audit could report at most."""
-        return Tally(self.canaries, self.guesses, self.guesses.copy(), self.calibrated)
+    def perfect(self, canaries: int, alpha: float = 0.05) -> Tally:
+        grid = guess_grid(canaries, alpha)
+        return Tally(canaries, grid, grid.copy(), self.joint)
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A corrected value and the index of the guess count behind it."""
-
-    value: float
-    best: int
+class Calibrated(Grid):
+    name: ClassVar[str] = "calibrated"
+    joint: ClassVar[bool] = True
 
 
-def tally(rule: GuessRule, scores: ArrayLike, members: ArrayLike, alpha: float = 0.05) -> Tally:
-    """Open the coins: count right guesses under the rule. alpha shapes the grid only."""
-    scores, members = check_scores(scores, members)
-    m = scores.size
-    if rule.name == "sign":
-        correct, guesses = guess_by_sign(scores, members)
-        return Tally(m, np.array([guesses]), np.array([correct]))
-    if rule.name == "split":
-        return _split(scores, members, alpha)
-    ordered = order_guesses(scores, members)
-    if rule.name in ("grid", "calibrated"):
-        grid = guess_grid(m, alpha)
-        return Tally(m, grid, ordered.correct(grid), rule.name == "calibrated")
-    if rule.name == "all":
-        return Tally(m, np.array([m]), np.atleast_1d(ordered.correct(m)))
-    highest, lowest = int(rule.highest or 0), int(rule.lowest or 0)
-    if highest + lowest > m:
-        raise InputError(f"guess_rule fixed asks for {highest} + {lowest} guesses of {m} canaries: lower the numbers")
-    # Where fewer scores are defined than guesses are asked for, the missing guesses count as wrong.
-    known_high = min(highest, ordered.defined)
-    known_low = min(lowest, ordered.defined - known_high)
-    return Tally(m, np.array([highest + lowest]), np.atleast_1d(ordered.correct_of(known_high, known_low)))
+@dataclass(frozen=True)
+class Fixed(GuessRule):
+    """Errors: InputError for numbers that are not whole, negative, or both zero."""
+
+    highest: int
+    lowest: int
+    name: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        numbers = (self.highest, self.lowest)
+        if any(k is None or isinstance(k, bool) or k != int(k) or k < 0 for k in numbers) or not any(numbers):
+            raise InputError(f"guess_rule fixed needs whole numbers of highest and lowest guesses, got {numbers}")
+
+    def tally(self, scores: ArrayLike, members: ArrayLike, alpha: float = 0.05) -> Tally:
+        ordered = order_guesses(scores, members)
+        guesses = self._guesses(ordered.canaries)
+        # Where fewer scores are defined than guesses are asked for, the missing guesses count as wrong.
+        high = min(self.highest, ordered.defined)
+        low = min(self.lowest, ordered.defined - high)
+        return Tally.of(ordered.canaries, guesses, int(ordered.correct_of(high, low)))
+
+    def perfect(self, canaries: int, alpha: float = 0.05) -> Tally:
+        guesses = self._guesses(canaries)
+        return Tally.of(canaries, guesses, guesses)
+
+    @property
+    def numbers(self) -> tuple[int | None, int | None]:
+        return self.highest, self.lowest
+
+    def _guesses(self, canaries: int) -> int:
+        if self.highest + self.lowest > canaries:
+            raise InputError(
+                f"guess_rule fixed asks for {self.highest} + {self.lowest} guesses of {canaries} canaries: "
+                "lower the numbers"
+            )
+        return self.highest + self.lowest
 
 
-def tally_epsilon(counts: Tally, delta: float, confidence: float) -> Finding:
-    """Class A: lower bound on epsilon at delta."""
-    if counts.calibrated:
-        return Finding(
-            *calibrated_epsilon_of_counts(counts.correct, counts.guesses, counts.canaries, delta, confidence)
-        )
-    values = class_a_epsilons(counts.correct, counts.guesses, counts.canaries, delta, confidence)
-    best = int(np.argmax(values))
-    return Finding(float(values[best]), best)
+@dataclass(frozen=True)
+class All(GuessRule):
+    name: ClassVar[str] = "all"
+
+    def tally(self, scores: ArrayLike, members: ArrayLike, alpha: float = 0.05) -> Tally:
+        correct, guesses = self.all_guessed(scores, members)
+        return Tally.of(guesses, guesses, correct)
 
 
-def tally_p_value(counts: Tally, claim: Any, alpha: float = 0.05) -> Finding:
-    """The p-value of a claim, corrected for the number of guess counts. Class A for (epsilon, delta), else B."""
-    pair = epsilon_delta_of(claim)
-    if pair is not None and counts.calibrated:
-        return Finding(*calibrated_p_value_of_counts(*pair, counts.correct, counts.guesses, counts.canaries))
-    values = _single_p_values(claim, counts.correct, counts, alpha)
-    best = int(np.argmin(values))
-    return Finding(float(min(1.0, values.size * values[best])), best)
+@dataclass(frozen=True)
+class Sign(All):
+    name: ClassVar[str] = "sign"
+
+    def all_guessed(self, scores: ArrayLike, members: ArrayLike) -> tuple[int, int]:
+        return guess_by_sign(scores, members)
 
 
-def critical_counts(claim: Any, counts: Tally, alpha: float) -> np.ndarray:
-    """The fewest right guesses that reject the claim at each guess count; guesses + 1 where none can.
-
-    The test of the tally rejects exactly when one of its counts reaches its critical count (calibrated tallies with a
-    bare (epsilon, delta) excepted): tabulated once, thousands of simulated audits cost no more than counting.
-    """
-    low = np.zeros(counts.guesses.size, int)  # does not reject
-    high = counts.guesses.astype(int) + 1  # rejects, or cannot be reached
-    while np.any(high - low > 1):
-        middle = np.minimum((low + high) // 2, counts.guesses)
-        rejects = _single_p_values(claim, middle, counts, alpha) * counts.guesses.size < alpha
-        open_ = high - low > 1
-        high, low = np.where(open_ & rejects, middle, high), np.where(open_ & ~rejects, middle, low)
-    return high
-
-
-def epsilon_delta_of(claim: Any) -> tuple[float, float] | None:
-    """(epsilon, delta) where that is all the claim says, else None."""
-    record = claim.record() if hasattr(claim, "record") else {}
-    return (float(record["epsilon"]), float(record["delta"])) if set(record) == {"epsilon", "delta"} else None
-
-
-def tally_log_p_value(counts: Tally, curve: Any) -> float:
-    """The logarithm of the corrected p-value of a curve to about 1e-3, rounded up: enough to search with."""
-    values = f_dp_p_values(curve, counts.correct, counts.guesses, counts.canaries, tolerance=1e-3)
-    return float(np.log(values.size * values.min()))
-
-
-def _single_p_values(claim: Any, correct: np.ndarray, counts: Tally, alpha: float) -> np.ndarray:
-    pair = epsilon_delta_of(claim)
-    if pair is not None:
-        return class_a_p_values(*pair, correct, counts.guesses, counts.canaries, alpha)
-    return f_dp_p_values(claim, correct, counts.guesses, counts.canaries)
-
-
-def _split(scores: np.ndarray, members: np.ndarray, alpha: float) -> Tally:
+@dataclass(frozen=True)
+class Split(GuessRule):
     """Half of the canaries, by a public permutation, choose the guess count; their coins are spent by that."""
-    shuffled = numpy_stream(TIE_SEED, "split").permutation(scores.size)
-    chooser, tester = np.sort(shuffled[: scores.size // 2]), np.sort(shuffled[scores.size // 2 :])
-    if (
-        chooser.size < 2
-        or tester.size < 2
-        or any(not 0 < members[part].sum() < part.size for part in (chooser, tester))
-    ):
-        raise InputError("guess_rule split needs members and non-members in both halves: use more canaries or the grid")
-    look = order_guesses(scores[chooser], members[chooser])
-    grid = guess_grid(chooser.size, alpha)
-    values = class_a_epsilons(look.correct(grid), grid, chooser.size, 0.0, 1 - alpha)
-    guesses = max(1, round(grid[int(np.argmax(values))] * tester.size / chooser.size))
-    use = order_guesses(scores[tester], members[tester])
-    guesses = min(guesses, tester.size)
-    return Tally(tester.size, np.array([guesses]), np.atleast_1d(use.correct(guesses)))
+
+    name: ClassVar[str] = "split"
+
+    def tally(self, scores: ArrayLike, members: ArrayLike, alpha: float = 0.05) -> Tally:
+        scores, members = check_scores(scores, members)
+        shuffled = numpy_stream(TIE_SEED, "split").permutation(scores.size)
+        chooser, tester = np.sort(shuffled[: scores.size // 2]), np.sort(shuffled[scores.size // 2 :])
+        if (
+            chooser.size < 2
+            or tester.size < 2
+            or any(not 0 < members[part].sum() < part.size for part in (chooser, tester))
+        ):
+            raise InputError(
+                "guess_rule split needs members and non-members in both halves: use more canaries or the grid"
+            )
+        look = order_guesses(scores[chooser], members[chooser])
+        grid = guess_grid(chooser.size, alpha)
+        values = class_a_epsilons(look.correct(grid), grid, chooser.size, 0.0, 1 - alpha)
+        guesses = max(1, round(grid[int(np.argmax(values))] * tester.size / chooser.size))
+        use = order_guesses(scores[tester], members[tester])
+        guesses = min(guesses, tester.size)
+        return Tally.of(tester.size, guesses, int(use.correct(guesses)))
+
+    def perfect(self, canaries: int, alpha: float = 0.05) -> Tally:
+        tested = canaries - canaries // 2
+        return Tally.of(tested, tested, tested)
+
+
+RULES: dict[str, type[GuessRule]] = {rule.name: rule for rule in (Grid, Fixed, All, Sign, Split, Calibrated)}
+
+
+def guess_rule(name: str = "grid", highest: int | None = None, lowest: int | None = None) -> GuessRule:
+    """The rule of that name; `highest` and `lowest` belong to `fixed`. Errors: InputError."""
+    if name not in RULES:
+        raise InputError(f"guess_rule {name!r} is not known: choose one of {', '.join(RULES)}")
+    if name == Fixed.name:
+        return Fixed(highest, lowest)  # type: ignore[arg-type]  # None is refused there, with the reason
+    if (highest, lowest) != (None, None):
+        raise InputError(f"numbers of guesses belong to guess_rule fixed, not to {name}")
+    return RULES[name]()

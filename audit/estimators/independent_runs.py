@@ -3,6 +3,7 @@
 Combination: Fisher 1932. Each run's p-value is valid whatever happens inside the run, and runs are independent, so
 -2 sum(ln p_k) is stochastically below chi-square with 2K degrees of freedom. Fisher rather than a minimum because a
 broken implementation leaks a little in every run, not a lot in one. An average of bounds is no bound.
+From four runs on, run_bets.py is stronger.
 
 Over-dispersion: if canaries of one run err independently, the right guesses of K runs of one configuration vary no
 more than binomials. Given their total, counts are then multivariate hypergeometric whatever the common rate is; the
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincc
 
 from ...foundation import InputError, numpy_stream
+from .rates import SMALLEST_PROBABILITY
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,15 @@ class OverDispersion:
 
 
 def combine_p_values(p_values: ArrayLike) -> float:
-    """Fisher's combined p-value of one claim over independent trainings. Errors: InputError."""
+    """Fisher's combined p-value of one claim over independent trainings. Errors: InputError.
+
+    A p-value of 0 is one too small for a double: it counts as 2.2e-308, and so does a combined one.
+    """
     p = np.asarray(p_values, dtype=np.float64)
-    if p.ndim != 1 or p.size == 0 or not np.all((p > 0) & (p <= 1)):
-        raise InputError(f"p_values must be one or more numbers in (0, 1], got {p_values!r}")
-    return float(gammaincc(p.size, -np.sum(np.log(p))))
+    if p.ndim != 1 or p.size == 0 or not np.all((p >= 0) & (p <= 1)):
+        raise InputError(f"p_values must be one or more numbers between 0 and 1, got {p_values!r}")
+    p = np.maximum(p, SMALLEST_PROBABILITY)
+    return float(max(SMALLEST_PROBABILITY, gammaincc(p.size, -np.sum(np.log(p)))))
 
 
 def over_dispersion(correct: ArrayLike, guesses: ArrayLike, draws: int = 9999, seed: int = 0) -> OverDispersion:

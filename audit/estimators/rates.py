@@ -14,6 +14,8 @@ from scipy.special import betainc, betaincinv
 
 from ...foundation import InputError
 
+SMALLEST_PROBABILITY = float(np.finfo(float).tiny)
+
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, confidence: float) -> Any:
     """One-sided lower limit of the rate: P[limit <= rate] >= confidence. 0 when there is no success."""
@@ -46,9 +48,13 @@ def jeffreys_upper(successes: ArrayLike, trials: ArrayLike, confidence: float) -
 
 
 def binomial_tail(at_least: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Any:
-    """P[Bin(trials, rate) >= at_least], accurate in the far tail; 1 where at_least <= 0, 0 beyond trials."""
+    """P[Bin(trials, rate) >= at_least], accurate in the far tail: the one tail that every test here is made of.
+
+    1 where at_least <= 0, 0 beyond trials or at rate 0; a tail too small for a double is rounded up to 2.2e-308.
+    """
     v, n, q = np.broadcast_arrays(np.asarray(at_least, float), np.asarray(trials, float), np.asarray(rate, float))
     inside = betainc(np.clip(v, 1, np.maximum(n, 1)), np.maximum(n - v + 1, 1), q)
+    inside = np.where(q > 0, np.maximum(inside, SMALLEST_PROBABILITY), inside)
     return np.where(v <= 0, 1.0, np.where(v > n, 0.0, inside))[()]
 
 

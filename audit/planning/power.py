@@ -17,18 +17,10 @@ import numpy as np
 
 from ...foundation import InputError, numpy_stream
 from ..bounds import EpsilonDelta, Mechanism, with_noise_multiplier
-from ..estimators.f_dp import trade_off_curve
-from ..estimators.guess_rules import (
-    GuessRule,
-    Tally,
-    critical_counts,
-    epsilon_delta_of,
-    tally,
-    tally_epsilon,
-    tally_p_value,
-)
-from ..estimators.guesses import guess_grid
+from ..estimators.f_dp import epsilon_delta_of, trade_off_curve
+from ..estimators.guess_rules import All, Grid, GuessRule
 from ..estimators.rates import binomial_tail, clopper_pearson
+from ..estimators.tallies import Tally, critical_counts, tally_epsilon, tally_p_value
 from ..verdict.claim import Claim
 from .simulated_scores import attack_scores
 
@@ -67,13 +59,12 @@ def reach(
     alpha: float = 0.05,
 ) -> Reach:
     """Errors: InputError."""
-    counts = perfect_tally(rule or GuessRule(), canaries, alpha)
+    counts = perfect_tally(rule or Grid(), canaries, alpha)
     epsilon = tally_epsilon(counts, delta, confidence).value
     if claim is None:
         return Reach(canaries, epsilon, None, None, None)
     p_value = tally_p_value(counts, _target(claim), alpha).value
-    everything = Tally(canaries, np.array([canaries]), np.array([canaries]))
-    critical = int(critical_counts(_target(claim), everything, alpha)[0])
+    critical = int(critical_counts(_target(claim), All().perfect(canaries), alpha)[0])
     accuracy = critical / canaries if critical <= canaries else None
     return Reach(canaries, epsilon, p_value, p_value < alpha, accuracy)
 
@@ -82,16 +73,7 @@ def perfect_tally(rule: GuessRule, canaries: int, alpha: float) -> Tally:
     """The guess counts of the rule with every guess right."""
     if isinstance(canaries, bool) or canaries != int(canaries) or canaries < 2:
         raise InputError(f"canaries must be a whole number of at least 2, got {canaries!r}")
-    if rule.name in ("grid", "calibrated"):
-        grid = guess_grid(canaries, alpha)
-        return Tally(canaries, grid, grid.copy(), rule.name == "calibrated")
-    if rule.name == "fixed":
-        guesses = int(rule.highest or 0) + int(rule.lowest or 0)
-        if guesses > canaries:
-            raise InputError(f"guess_rule fixed asks for {guesses} guesses of {canaries} canaries: lower the numbers")
-        return Tally(canaries, np.array([guesses]), np.array([guesses]))
-    tested = canaries - canaries // 2 if rule.name == "split" else canaries
-    return Tally(tested, np.array([tested]), np.array([tested]))
+    return rule.perfect(canaries, alpha)
 
 
 def violated(claim: Claim, factor: float) -> Mechanism:
@@ -118,7 +100,7 @@ def detection_power(
     seed: int = 0,
 ) -> DetectionPower:
     """The share of simulated audits that reject. Errors: InputError."""
-    rule = rule or GuessRule()
+    rule = rule or Grid()
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats!r}")
     return _simulated(canaries, claim, _leaking(claim, factor, seed), rule, alpha, repeats, seed)
@@ -132,15 +114,16 @@ def _leaking(claim: Claim, factor: float, seed: int) -> Any:
 def _simulated(
     canaries: int, claim: Claim, leaking: Any, rule: GuessRule, alpha: float, repeats: int, seed: int
 ) -> DetectionPower:
-    critical = critical_counts(_target(claim), perfect_tally(rule, canaries, alpha), alpha)
+    perfect = perfect_tally(rule, canaries, alpha)
+    critical = critical_counts(_target(claim), perfect, alpha)
     rejected = 0
     for repeat in range(repeats):
         stream = numpy_stream(seed, f"power/{canaries}/{repeat}")
         members = stream.random(canaries) < 0.5
         if not 0 < members.sum() < canaries:
             continue
-        found = tally(rule, leaking.draw(members, stream), members, alpha)
-        if rule.name == "split":
+        found = rule.tally(leaking.draw(members, stream), members, alpha)
+        if not np.array_equal(found.guesses, perfect.guesses):  # a count chosen on half of these canaries
             critical = critical_counts(_target(claim), found, alpha)
         if found.calibrated and epsilon_delta_of(claim.mechanism):
             rejected += tally_p_value(found, _target(claim), alpha).value < alpha
@@ -166,7 +149,7 @@ def canaries_needed(
     Bisection, in the logarithm: power grows with the canaries, but for the chance in the simulation, so the number is
     as sure as `interval` at it is narrow. `advance` is called after each number tried, about `numbers_tried` times.
     """
-    rule = rule or GuessRule()
+    rule = rule or Grid()
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats!r}")
     if not 0 < power < 1:

@@ -19,9 +19,11 @@ import numpy as np
 
 from ...foundation import InputError, numpy_stream
 from ..estimators import clopper_pearson_epsilon, exact_tail_epsilon, gaussian_mu_epsilon, grid_gaussian_epsilon
-from ..estimators.guess_rules import GuessRule, tally, tally_epsilon
+from ..estimators.error_counts import errors_at_the_middle
+from ..estimators.guess_rules import All, Calibrated, Grid, GuessRule, Split
 from ..estimators.guesses import order_guesses
 from ..estimators.rates import binomial_tail
+from ..estimators.tallies import tally_epsilon
 from .scenarios import Scenario, gaussian, no_signal, randomised_response, shared_coin
 
 Estimator = Callable[..., float]
@@ -49,27 +51,17 @@ def rule_estimator(rule: GuessRule) -> Estimator:
     """The class A bound of a guess rule as an estimator."""
 
     def estimate(scores: Any, members: Any, delta: float = 0.0, confidence: float = 0.95) -> float:
-        return tally_epsilon(tally(rule, scores, members, 1 - confidence), delta, confidence).value
+        return tally_epsilon(rule.tally(scores, members, 1 - confidence), delta, confidence).value
 
     return estimate
 
 
-def _middle_counts(scores: Any, members: Any) -> tuple[int, int, int, int]:
-    ordered = order_guesses(scores, members)
-    high, low = (ordered.defined + 1) // 2, ordered.defined // 2
-    n1 = int(np.sum(members))
-    undefined, inside = np.isnan(scores), np.asarray(members, bool)
-    false_positives = high - int(ordered.right_high[high]) + int((undefined & ~inside).sum())
-    false_negatives = low - int(ordered.right_low[low]) + int((undefined & inside).sum())
-    return false_positives, ordered.canaries - n1, false_negatives, n1
-
-
 def _rates(scores: Any, members: Any, delta: float = 0.0, confidence: float = 0.95) -> float:
-    return clopper_pearson_epsilon(*_middle_counts(scores, members), delta, confidence)
+    return clopper_pearson_epsilon(*errors_at_the_middle(scores, members).counts, delta, confidence)
 
 
 def _mu(scores: Any, members: Any, delta: float = 0.0, confidence: float = 0.95) -> float:
-    return gaussian_mu_epsilon(*_middle_counts(scores, members), delta, confidence)
+    return gaussian_mu_epsilon(*errors_at_the_middle(scores, members).counts, delta, confidence)
 
 
 def _exact_tail(scores: Any, members: Any, delta: float = 0.0, confidence: float = 0.95) -> float:
@@ -81,10 +73,10 @@ def _exact_tail(scores: Any, members: Any, delta: float = 0.0, confidence: float
 
 # What assumes more than fair coins is here to be seen failing where its assumption does.
 OURS: dict[str, Estimator] = {
-    "grid": rule_estimator(GuessRule("grid")),
-    "calibrated": rule_estimator(GuessRule("calibrated")),
-    "split": rule_estimator(GuessRule("split")),
-    "all": rule_estimator(GuessRule("all")),
+    "grid": rule_estimator(Grid()),
+    "calibrated": rule_estimator(Calibrated()),
+    "split": rule_estimator(Split()),
+    "all": rule_estimator(All()),
     "grid_gaussian": grid_gaussian_epsilon,
     "clopper_pearson": _rates,
     "gaussian_mu": _mu,

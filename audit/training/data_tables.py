@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...foundation import InputError
+from ...foundation.csv_table import read_csv
 from .data import Data, checked_data
 
 if TYPE_CHECKING:
@@ -144,7 +145,9 @@ def _read_frame(path: str, suffix: str) -> pd.DataFrame:
     if not Path(path).is_file():
         raise InputError(f"data file {path!r} does not exist: check the path")
     try:
-        return pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+        return read_csv(path, "data file") if suffix == ".csv" else pd.read_parquet(path)
+    except InputError:
+        raise
     except Exception as error:  # each engine has its own exceptions; all of them mean an unreadable file
         first = str(error).strip().splitlines()[:1]
         raise InputError(

@@ -4,14 +4,15 @@ DP-SGD of Abadi et al. 2016 (arXiv:1607.00133) with any of the samplers. One ste
 
     batch     its members among the rows that its sampler drew for this step (maybe none)
     gradient  of every example, clipped to norm C                 per example, never of a mean
-    sum       of the clipped gradients + extra_sum + N(0, (sigma C)^2 I)     also when the batch is empty
+    sum       of the clipped gradients + N(0, (sigma C)^2 I)     also when the batch is empty
     update    theta <- theta - learning_rate * velocity,  velocity <- momentum * velocity + noisy sum / divisor
 
 The divisor is a public constant. With clipping_norm None the sum of plain gradients takes the place of the
 clipped one, which is ordinary SGD. All randomness of model k comes from its seed: streams "allocation/<epoch>",
 "noise/<epoch>", "augmentation/<epoch>", "dropout/<epoch>/<step>".
 
-Memory: K * microbatch * P * 4 bytes for per-example gradients (P parameters), kept near GRADIENT_BYTES.
+Memory: K * microbatch * P * 4 bytes for per-example gradients (P parameters), kept near GRADIENT_BYTES for small models
+and below MOST_GRADIENT_BYTES for large ones; what no machine of this size can hold is refused before the first step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from ...foundation import InputError, torch_stream
-from .gradients import Batch, augmentation_moves, classification_loss, gradient_sum, padded_batches
+from .gradients import Batch, augmentation_moves, check_memory, classification_loss, gradient_sum, padded_batches
 from .settings import TrainingSettings
 from .stack import BuildModel, Stack, batch_normalisation, initial_stack
 
@@ -45,12 +46,10 @@ ONE_THREAD_BELOW = 200_000  # parameters of a stack: smaller tensors lose more t
 
 
 class StepHooks(Protocol):
-    """What a white-box audit sees and adds: gradient canaries and their observation.
+    """What a white-box check sees.
 
-    step counts from 0 over the whole run; tensors are (K, P), parameters in the order of named_parameters().
+    step counts from 0 over the whole run; noisy_sum is (K, P), parameters in the order of named_parameters().
     """
-
-    def extra_sum(self, step: int) -> Tensor | None: ...
 
     def observe(self, step: int, noisy_sum: Tensor) -> None: ...
 
@@ -71,6 +70,7 @@ def train_epochs(
     gradients that are not finite.
     """
     _check(stack, x, y, membership, settings)
+    check_memory(stack, settings)
     augmented = settings.augmentation == "flip_shift"
     step = stack.epochs_done * settings.steps_per_epoch
     for epoch in range(stack.epochs_done, settings.epochs):
@@ -80,9 +80,6 @@ def train_epochs(
             moves = augmentation_moves(mask, tuple(x.shape[1:]), augmentation) if augmented else None
             batch = Batch(x, y, index, mask, moves)
             noisy_sum = gradient_sum(stack, batch, settings, epoch, step)
-            extra = hooks.extra_sum(step) if hooks else None
-            if extra is not None:
-                noisy_sum += extra
             if settings.noise_multiplier > 0 and settings.clipping_norm is not None:
                 for k, generator in enumerate(noise):
                     draw = torch.randn(

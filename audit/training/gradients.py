@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from .samplers import epoch_batches
 from .settings import TrainingSettings
 from .stack import Stack
 
-GRADIENT_BYTES = 64 * 2**20  # of per-example gradients in memory at a time
+GRADIENT_BYTES = 64 * 2**20  # of per-example gradients in memory at a time, or of 16 examples where those need more
+MOST_GRADIENT_BYTES = 2**30  # and of fewer examples where 16 need more than that
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,37 @@ def faster_alone(stack: Stack, batch: Batch, settings: TrainingSettings) -> bool
 
 
 def _examples_at_once(stack: Stack) -> int:
-    return max(16, GRADIENT_BYTES // (stack.theta.numel() * 4))
+    one = stack.theta.numel() * stack.theta.element_size()
+    return max(1, min(max(16, GRADIENT_BYTES // one), MOST_GRADIENT_BYTES // one))
+
+
+def check_memory(stack: Stack, settings: TrainingSettings) -> None:
+    """Errors: InputError where the weights and gradients of a step alone need more than all memory of this machine.
+
+    Counted: weights, momentum, the sum, a part of it and the noise; with clipping the gradients of each example at a
+    time, once as they are and once squared. Not counted: what the forward pass keeps. On the CPU only.
+    """
+    there = _memory()
+    if stack.theta.device.type != "cpu" or there is None:
+        return
+    one = stack.theta.numel() * stack.theta.element_size()
+    examples = 2 * _examples_at_once(stack) if settings.clipping_norm is not None else 2
+    needed = one * (5 + examples)
+    if needed > there:
+        models = f"{len(stack.seeds)} models of " if len(stack.seeds) > 1 else ""
+        raise InputError(
+            f"training needs about {needed / 2**30:.1f} GiB for {models}{one // 4 // len(stack.seeds):,} parameters, "
+            f"this machine has {there / 2**30:.1f} GiB: take a smaller model, smaller inputs"
+            + (", or a smaller chunk" if models else "")
+        )
+
+
+def _memory() -> int | None:
+    """Bytes of memory of this machine; None where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def _sum(stack: Stack, batch: Batch, settings: TrainingSettings, epoch: int, step: int) -> Tensor:

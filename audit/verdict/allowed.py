@@ -93,7 +93,7 @@ class Allowed:
 
 def allowed_by(claim: Claim, membership: str, delta: float) -> Allowed:
     """The claim's bounds: accuracy, and epsilon at its own delta, or at `delta` for a mechanism."""
-    from ..estimators.guess_rules import epsilon_delta_of
+    from ..estimators.f_dp import epsilon_delta_of
 
     mechanism, pair = claim.mechanism, epsilon_delta_of(claim.mechanism)
     accuracy = mechanism.accuracy()

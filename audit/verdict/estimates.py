@@ -11,12 +11,12 @@ import numpy as np
 
 from ..bounds import with_noise_multiplier
 from ..estimators.clopper_pearson import clopper_pearson_epsilon
-from ..estimators.guess_rules import Tally, tally_log_p_value
 from ..estimators.guesses import order_guesses
 from ..estimators.mann_whitney import mann_whitney_p_value
 from ..estimators.noise_bound import noise_multiplier_upper_bound
 from ..estimators.rates import clopper_pearson
 from ..estimators.roc import auc, auc_interval, best_balanced_accuracy, roc_curve
+from ..estimators.tallies import Tally, tally_log_p_value
 from .claim import Claim
 from .estimate import Estimate
 from .provenance import CHECKED

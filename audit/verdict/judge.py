@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike
 from ... import __version__
 from ...foundation import InputError
 from ..estimators.attack_accuracy import accuracy_p_value
-from ..estimators.guess_rules import GuessRule, Tally, epsilon_delta_of, tally, tally_epsilon, tally_p_value
-from ..estimators.guesses import count_ties, guess_by_sign, order_guesses
+from ..estimators.f_dp import epsilon_delta_of
+from ..estimators.guesses import count_ties
 from ..estimators.mann_whitney import mann_whitney_p_value
 from ..estimators.roc import auc, check_scores
+from ..estimators.tallies import Tally, tally_epsilon, tally_p_value
 from ..training.run_record import RunRecord
 from .allowed import allowed_by
 from .claim import Claim, check_claim_against_run
@@ -97,8 +98,8 @@ def judge(evidence: Evidence, claim: Claim | None, settings: AuditSettings) -> A
         remarks.append(remark)
     remarks += [] if evidence.run is None else _nothing_learned(evidence.run)
 
-    counts = tally(settings.guess_rule, scores, members, settings.alpha)
-    accuracy = _accuracy_counts(settings.guess_rule, scores, members)
+    counts = settings.guess_rule.tally(scores, members, settings.alpha)
+    accuracy = settings.guess_rule.all_guessed(scores, members)
     bounds_allowed = membership == "coins"
     independent = settings.independence != "one_run" and membership != "unknown"
     estimates = [accuracy_estimate(accuracy, membership, settings)]
@@ -150,8 +151,8 @@ def judge(evidence: Evidence, claim: Claim | None, settings: AuditSettings) -> A
         threat_model=evidence.threat_model,
         guess_rule=Guessing(
             name=rule.name,
-            highest=rule.highest,
-            lowest=rule.lowest,
+            highest=rule.numbers[0],
+            lowest=rule.numbers[1],
             guess_counts=tuple(counts.guesses.tolist()),
             correct_counts=tuple(counts.correct.tolist()),
             tested_canaries=counts.canaries,
@@ -219,13 +220,6 @@ def check_sign(scores: np.ndarray, members: np.ndarray) -> None:
             "mean member. Negate the scores with --sign flip, which counts as a second look, or say --sign keep if "
             "the direction was fixed beforehand"
         )
-
-
-def _accuracy_counts(rule: GuessRule, scores: np.ndarray, members: np.ndarray) -> tuple[int, int]:
-    """(correct, guesses) with every canary guessed: by the sign where that is the rule, else upper half "member"."""
-    if rule.name == "sign":
-        return guess_by_sign(scores, members)
-    return int(order_guesses(scores, members).correct(scores.size)), scores.size
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def _combined(runs: RepeatedRuns, claim: Claim | None, settings: AuditSettings, 
         counts=Counts(
             **{name: sum(getattr(each.counts, name) for each in single) for name in Counts.__dataclass_fields__}
         ),
-        guess_rule=Guessing(rule.name, rule.highest, rule.lowest, looks=settings.total_looks, sign=settings.sign),
+        guess_rule=Guessing(rule.name, *rule.numbers, looks=settings.total_looks, sign=settings.sign),
         independence="one_run",
         estimates=tuple(estimates),
         p_value=p_value,

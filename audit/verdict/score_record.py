@@ -28,6 +28,7 @@ class ScoreRecord:
     """score            the attack's name, chosen before the coins were opened
     canaries_sha256, checkpoint_sha256, reference_sha256, arrays_sha256   of what was scored, by what
     pixel_mean, pixel_std, classes, transform   how the model was fed
+    recipe_sha256    of the data, the fraction and the recipe that shadow models were trained by
     coins_opened     whether the scores were written beside their members: no further choice is free then
     scores_sha256    of the scores file
     others           what this version does not know
@@ -43,6 +44,7 @@ class ScoreRecord:
     reference_checkpoint: str | None = None
     reference_sha256: str | None = None
     arrays_sha256: str | None = None
+    recipe_sha256: str | None = None
     model: str | None = None
     pixel_mean: tuple[float, ...] | None = None
     pixel_std: tuple[float, ...] | None = None
@@ -96,7 +98,14 @@ class ScoreRecord:
 _WHOLE = ("views", "canaries", "shadows", "seed")
 _NUMBERS = ("pixel_mean", "pixel_std")
 _MAPPINGS = ("details", "counts", "versions")
-_HASHES = ("canaries_sha256", "checkpoint_sha256", "reference_sha256", "arrays_sha256", "scores_sha256")
+_HASHES = (
+    "canaries_sha256",
+    "checkpoint_sha256",
+    "reference_sha256",
+    "arrays_sha256",
+    "recipe_sha256",
+    "scores_sha256",
+)
 _TEXTS = ("canary_method", "checkpoint", "reference_checkpoint", "model", "transform", "created")
 _KNOWN = {"schema_version", *(f.name for f in fields(ScoreRecord) if f.name != "others")}
 

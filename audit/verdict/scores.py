@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation import InputError
+from ...foundation.csv_table import read_csv
 
 COLUMNS = ("canary_id", "score", "view", "member")
 INFINITE_POLICIES = ("refuse", "extreme")
@@ -113,17 +114,21 @@ def arrange_scores(columns: dict[str, Any], infinite: str = "refuse", what: str 
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
-    import pandas as pd
-
-    frame = pd.read_csv(path, skipinitialspace=True)
-    frame.columns = [str(name).strip() for name in frame.columns]
-    return _known(frame)
+    return _known(read_csv(path, "scores file", skip_spaces=True))
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
     import pandas as pd
 
-    return _known(pd.read_parquet(path))
+    frame = pd.read_parquet(path)
+    if "canary_id" in frame.index.names and "canary_id" not in frame.columns:
+        frame = frame.reset_index()  # pandas keeps an index in the file
+    elif "canary_id" not in frame.columns and not isinstance(frame.index, pd.RangeIndex):
+        raise InputError(
+            f"scores file {str(path)!r} has no column 'canary_id', and an index without that name: if it holds the "
+            "ids, save frame.rename_axis('canary_id').reset_index()"
+        )
+    return _known(frame)
 
 
 def _known(frame: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...foundation import InputError
-from ..estimators.guess_rules import GuessRule
+from ..estimators.guess_rules import Grid, GuessRule
 
 INDEPENDENCE = ("one_run", "declared", "runs")
 SIGNS = ("check", "keep", "flip")
@@ -18,7 +18,7 @@ class AuditSettings:
     scores that are clearly upside down, `keep` does not, `flip` negates them and pays for a second look.
     """
 
-    guess_rule: GuessRule = field(default_factory=GuessRule)
+    guess_rule: GuessRule = field(default_factory=Grid)
     delta: float = 1e-5
     confidence: float = 0.95
     alpha: float = 0.05

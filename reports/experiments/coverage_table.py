@@ -1,6 +1,6 @@
-"""How often each bound exceeds the truth, and what it shows: the tables of docs/statistics.md.
+"""How often each bound exceeds the truth, and what it shows: the tables of docs/measured/coverage.md.
 
-    python reports/experiments/coverage_table.py                        # 3,000 repeats a cell, some minutes
+    python reports/experiments/coverage_table.py                        # 3,000 repeats a cell, a quarter of an hour
     python reports/experiments/coverage_table.py --repeats 300 --canaries 100 --power-repeats 20
 
 A bound exceeds the truth exactly when its test rejects the truth, so critical counts are tabulated once a cell and a
@@ -20,23 +20,22 @@ import numpy as np
 from scipy.special import ndtri
 
 from coalmine.audit.estimators import (
-    GuessRule,
     calibrated_epsilon,
     clopper_pearson_upper,
     gaussian_epsilon,
     grid_epsilon,
     grid_gaussian_epsilon,
-    tally,
+    guess_rule,
     tally_epsilon,
 )
 from coalmine.audit.estimators.calibrated import calibrated_p_value_of_level, level_boundary
 from coalmine.audit.estimators.class_a import EpsilonDeltaCurve
 from coalmine.audit.estimators.exact_tail import exact_tail_p_value
 from coalmine.audit.estimators.f_dp import f_dp_p_values
-from coalmine.audit.estimators.guess_rules import Tally, critical_counts
 from coalmine.audit.estimators.guesses import guess_grid, order_guesses
 from coalmine.audit.estimators.one_run import one_run_p_value
 from coalmine.audit.estimators.rates import binomial_tail, clopper_pearson_lower
+from coalmine.audit.estimators.tallies import Tally, critical_counts
 from coalmine.audit.planning.scenarios import Scenario, gaussian, standard_scenarios
 from coalmine.foundation import numpy_stream
 
@@ -128,7 +127,7 @@ def exceedance_tests(scenario: Scenario, m: int) -> dict[str, Callable[[Any, Any
     splits: dict[tuple[int, int], int] = {}
 
     def split(scores: Any, members: Any, ordered: Any) -> bool:
-        found = tally(GuessRule("split"), scores, members, ALPHA)
+        found = guess_rule("split").tally(scores, members, ALPHA)
         key = (found.canaries, int(found.guesses[0]))
         if key not in splits:
             splits[key] = int(critical_counts(claim, found, ALPHA)[0])
@@ -194,13 +193,13 @@ def power_rows(canaries: int, repeats: int, seed: int) -> list[tuple[str, str, i
             stream = numpy_stream(seed, f"power/{scenario.name}/{canaries}/{repeat}")
             scores, members = scenario.draw(canaries, stream)
             each = canaries // 20 or 3
-            fixed = GuessRule("fixed", each, each)
-            everything = tally(GuessRule("all"), scores, members, ALPHA)
+            fixed = guess_rule("fixed", each, each)
+            everything = guess_rule("all").tally(scores, members, ALPHA)
             for name, value in (
                 ("grid (default), A", grid_epsilon(scores, members, DELTA)),
                 ("calibrated, A", calibrated_epsilon(scores, members, DELTA) if canaries * DELTA < ALPHA else math.nan),
-                ("split, A", tally_epsilon(tally(GuessRule("split"), scores, members), DELTA, 1 - ALPHA).value),
-                ("10 % guessed, fixed, A", tally_epsilon(tally(fixed, scores, members), DELTA, 1 - ALPHA).value),
+                ("split, A", tally_epsilon(guess_rule("split").tally(scores, members), DELTA, 1 - ALPHA).value),
+                ("10 % guessed, fixed, A", tally_epsilon(fixed.tally(scores, members), DELTA, 1 - ALPHA).value),
                 ("all guessed, A", tally_epsilon(everything, DELTA, 1 - ALPHA).value),
                 ("grid, Gaussian family, B", grid_gaussian_epsilon(scores, members, DELTA)),
                 ("accuracy, C", _accuracy(int(everything.correct[0]), canaries)),
@@ -237,6 +236,8 @@ def markdown(cells: list[Cell], sizes: list[int], scenarios: list[str]) -> str:
 
 
 def main() -> None:
+    import interval_table  # beside this script
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3000)
     parser.add_argument("--power-repeats", type=int, default=200)
@@ -256,6 +257,10 @@ def main() -> None:
     )
     print(markdown(cells, options.canaries, [scenario.name for scenario in scenarios]))
     print(f"\n{judged} judged cells, {len(failing(cells))} fail.")
+    print(f"\nIntervals that miss the truth, per cent · mean width; nominal 5, {options.repeats} repeats a cell.")
+    intervals = interval_table.interval_cells(options.repeats, options.seed)
+    print(interval_table.markdown(intervals))
+    print(f"\n{sum(cell.judged for cell in intervals)} judged cells, {len(interval_table.failing(intervals))} fail.")
     if options.power_repeats:
         print(f"\nMean bound on epsilon, delta {DELTA:g}, 95 %, {options.power_repeats} repeats.")
         rows = [row for m in options.canaries for row in power_rows(m, options.power_repeats, options.seed)]

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from coalmine.audit.bounds import EpsilonDelta, FixedBins, Gaussian, PoissonSampling, RandomAllocation
-from coalmine.audit.estimators import GuessRule
+from coalmine.audit.estimators import guess_rule
 from coalmine.audit.estimators.rates import binomial_tail
 from coalmine.audit.planning.power import (
     canaries_needed,
@@ -22,7 +22,7 @@ from coalmine.foundation import InputError
 
 @pytest.mark.parametrize("canaries, largest", [(100, 3.49), (1000, 5.81), (10000, 8.11)])
 def test_the_most_that_perfect_guesses_report(canaries, largest):
-    assert reach(canaries, rule=GuessRule("all"), delta=0.0).largest_reportable_epsilon == pytest.approx(
+    assert reach(canaries, rule=guess_rule("all"), delta=0.0).largest_reportable_epsilon == pytest.approx(
         largest, abs=5e-3
     )
 
@@ -76,7 +76,7 @@ def test_nothing_is_found_where_nothing_can_be():
 
 
 @pytest.mark.parametrize(
-    "rule", [GuessRule("calibrated"), GuessRule("split"), GuessRule("fixed", 20, 20), GuessRule("sign")]
+    "rule", [guess_rule("calibrated"), guess_rule("split"), guess_rule("fixed", 20, 20), guess_rule("sign")]
 )
 def test_every_rule_has_a_power(rule):
     claim = Claim(EpsilonDelta(0.3, 1e-6))

@@ -18,7 +18,7 @@ from coalmine.foundation import InputError
 @pytest.fixture
 def coins_path(tmp_path):
     path = tmp_path / "coins.json"
-    path.write_text(json.dumps({"member": [1, 0, 1, 0], "canaries_sha256": "ab" * 32}))
+    path.write_text(json.dumps({"member": [1, 0, 1, 0]}))
     return path
 
 
@@ -196,3 +196,58 @@ def test_a_missing_file_and_an_unknown_suffix_are_named(tmp_path):
     (tmp_path / "scores.xlsx").write_bytes(b"")
     with pytest.raises(InputError, match=r"\.csv, \.parquet or \.npz"):
         load_scores(tmp_path / "scores.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"canary_id,score,score\n0,1,2\n1,2,1\n", "'score' twice"),
+        (b"canary_id,score\n0,1,2\n1,2,1\n", "line 2 has 3 fields, the header has 2"),
+        (b"canary_id,score\n0,1\n1\n", "line 3 has 1 fields, the header has 2"),
+        (b"canary_id;score\n0;1\n1;2\n", "semicolons: write commas"),
+        (b"canary_id\tscore\n0\t1\n1\t2\n", "tabs: write commas"),
+        (b"canary_id,score\n0,1\n1,\xff\n", "not UTF-8"),
+        ("canary_id,score\n0,1\n".encode("utf-16"), "UTF-8"),
+        ("canary_id,score\n0,1\n".encode("utf-16-le"), "NUL"),
+        (b"", "empty"),
+    ],
+)
+def test_a_csv_that_would_be_read_wrongly_is_refused(tmp_path, content, words):
+    (tmp_path / "scores.csv").write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        load_scores(tmp_path / "scores.csv")
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_data(tmp_path):
+    (tmp_path / "scores.csv").write_bytes(b"\xef\xbb\xbfcanary_id, score\r\n0, 1\r\n\r\n1, 2\r\n")
+    read = load_scores(tmp_path / "scores.csv")
+    assert read.canary_id.tolist() == [0, 1] and read.score.tolist() == [1.0, 2.0]
+
+
+def test_ids_in_the_index_of_a_parquet_file_are_read_or_asked_for(tmp_path):
+    frame = pd.DataFrame({"canary_id": [2, 0, 1], "score": [0.5, 1.5, 2.5]})
+    frame.set_index("canary_id").to_parquet(tmp_path / "scores.parquet")
+    assert load_scores(tmp_path / "scores.parquet").score.tolist() == [1.5, 2.5, 0.5]
+    pd.DataFrame({"score": [0.5, 1.5]}, index=[1, 0]).to_parquet(tmp_path / "scores.parquet")
+    with pytest.raises(InputError, match="rename_axis"):
+        load_scores(tmp_path / "scores.parquet")
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 30), st.floats(-5, 5)), min_size=2, max_size=12, unique_by=lambda row: row[0])
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=ROWS, data=st.data())
+def test_a_csv_with_a_field_too_many_or_too_few_anywhere_is_never_read(tmp_path, rows, data):
+    lines = ["canary_id,score", *(f"{i},{value!r}" for i, value in rows)]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(lines) + "\n")
+    assert load_scores(path).score.size == len(rows)
+    at = data.draw(st.integers(0, len(lines) - 1))
+    change = data.draw(
+        st.sampled_from([lambda line: line + ",1", lambda line: line.split(",")[0], lambda line: "1," + line])
+    )
+    lines[at] = change(lines[at])
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError):
+        load_scores(path)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from coalmine.audit.bounds import EpsilonDelta, Gaussian, RandomAllocation
-from coalmine.audit.estimators import GuessRule, f_dp_p_value, tally
-from coalmine.audit.estimators.guess_rules import critical_counts
+from coalmine.audit.estimators import f_dp_p_value, guess_rule
 from coalmine.audit.estimators.rates import binomial_tail
+from coalmine.audit.estimators.tallies import critical_counts
 from coalmine.audit.planning.power import detection_power, perfect_tally
 from coalmine.audit.training.run_record import RunRecord
 from coalmine.audit.verdict.claim import Claim, check_claim_against_run
@@ -145,7 +145,7 @@ def test_upside_down_scores_are_refused_and_flipping_costs_a_look():
 
 def test_a_boundary_that_delta_eats_up_is_refused():
     with pytest.raises(InputError, match="use guess_rule grid"):
-        audit(*gaussian_scores(500, 1.0), settings=AuditSettings(guess_rule=GuessRule("calibrated"), delta=2e-4))
+        audit(*gaussian_scores(500, 1.0), settings=AuditSettings(guess_rule=guess_rule("calibrated"), delta=2e-4))
 
 
 def test_undefined_scores_are_counted_and_stay_in_m():
@@ -158,7 +158,7 @@ def test_undefined_scores_are_counted_and_stay_in_m():
 
 @pytest.mark.parametrize(
     "rule",
-    [GuessRule("fixed", 30, 20), GuessRule("all"), GuessRule("sign"), GuessRule("split"), GuessRule("calibrated")],
+    [guess_rule("fixed", 30, 20), guess_rule("all"), guess_rule("sign"), guess_rule("split"), guess_rule("calibrated")],
 )
 def test_every_guess_rule_gives_a_whole_audit(rule):
     result = audit(
@@ -338,10 +338,10 @@ def test_a_run_with_half_the_noise_is_rejected_as_often_as_power_predicted():
     mechanism = {"name": "random_allocation", "steps_per_epoch": 20, "epochs": 2, "noise_multiplier": 1.0}
     claim, m, repeats = Claim.from_json({"mechanism": mechanism}), 200, 200
     predicted = detection_power(m, claim, 2.0, repeats=400)
-    critical = critical_counts(claim.mechanism.trade_off_curve(), perfect_tally(GuessRule(), m, 0.05), 0.05)
+    critical = critical_counts(claim.mechanism.trade_off_curve(), perfect_tally(guess_rule(), m, 0.05), 0.05)
 
     def rejected(sigma, seed):
-        return np.any(tally(GuessRule(), *allocation_scores(m, 20, 2, sigma, seed)).correct >= critical)
+        return np.any(guess_rule().tally(*allocation_scores(m, 20, 2, sigma, seed)).correct >= critical)
 
     flawed = np.mean([rejected(0.5, seed) for seed in range(repeats)])
     honest = sum(rejected(1.0, seed) for seed in range(repeats))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coalmine.audit.bounds import FixedBins, PoissonSampling, RandomAllocation
+from coalmine.audit.bounds import FixedBins, Gaussian, PoissonSampling, RandomAllocation
 from coalmine.audit.bounds.calibration import largest_epochs, make_target
 from coalmine.foundation import InputError
 
@@ -94,3 +94,36 @@ def test_bad_targets_are_refused():
         largest_epochs(100, 0.1, make_target(accuracy=0.55))
     with pytest.raises(InputError, match="tolerance"):
         RandomAllocation.calibrate(100, 1, accuracy=0.6, tolerance=0.9)
+
+
+@pytest.mark.parametrize("epsilon", [20.0, 45.0, 190.0])
+def test_a_large_budget_is_used_to_the_last_thousandth(epsilon):
+    found = RandomAllocation.calibrate(10, 10, epsilon=epsilon, delta=1e-5)
+    assert found.two_sided and found.reason is None
+    assert 0.99 * epsilon < found.certificate.upper <= epsilon < found.misses.lower
+
+
+def test_every_mechanism_is_calibrated_at_the_width_that_was_asked():
+    for kind, shape in (
+        (RandomAllocation, (50, 4)),
+        (FixedBins, (50, 4)),
+        (PoissonSampling, (0.02, 200)),
+        (Gaussian, (5,)),
+    ):
+        for target in ({"epsilon": 3.0, "delta": 1e-6}, {"true_positive_rate": 0.05, "false_positive_rate": 0.01}):
+            found = kind.calibrate(*shape, **target, tolerance=2e-4)
+            limit = target.get("epsilon", target.get("true_positive_rate"))
+            assert found.two_sided and found.certificate.upper <= limit < found.misses.lower
+            assert found.certificate.upper > limit * (1 - 3e-3)
+
+
+def test_a_target_below_the_floor_says_why_less_noise_is_not_excluded():
+    found = RandomAllocation.calibrate(10, 1, epsilon=5.0, delta=1e-16, tolerance=0.02)
+    assert found.certificate.upper <= 5.0 and not found.two_sided
+    assert "wide" in found.reason and found.record()["reason"] == found.reason
+
+
+@pytest.mark.parametrize("tolerance", [1e-308, 1e-16, 0, -1e-3, float("nan"), 0.9])
+def test_a_tolerance_that_doubles_cannot_hold_is_refused(tolerance):
+    with pytest.raises(InputError, match="tolerance"):
+        RandomAllocation.calibrate(100, 1, accuracy=0.6, tolerance=tolerance)

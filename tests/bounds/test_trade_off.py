@@ -92,7 +92,7 @@ def test_many_guarantees_of_a_gaussian_come_near_it_from_below():
     lines = [np.maximum(1 - d - np.exp(x) * GRID, np.exp(-x) * (1 - d - GRID)) for x, d in zip(e, delta, strict=True)]
     brute = np.max(lines, axis=0)
     assert polygon(GRID) == pytest.approx(np.maximum(brute, 0), abs=2e-15)
-    assert np.all(polygon(GRID) <= exact(GRID) + 1e-15)
+    assert np.all(polygon(GRID) <= exact(GRID) + 2e-14)  # the exact curve is rounded down
     assert np.max(exact(GRID) - polygon(GRID)) < 1e-4
 
 

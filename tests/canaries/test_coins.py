@@ -110,3 +110,41 @@ def test_fuzzed_coins_files_are_read_or_refused_in_one_line(tmp_path_factory, da
         Coins.load(path)
     except InputError as error:
         assert "coins" in str(error)
+
+
+def test_a_file_with_flags_alone_is_read_and_what_it_cannot_prove_is_said(tmp_path):
+    canaries = a_set(3)
+    (tmp_path / "coins.json").write_text('{"member": [1, 0, 1]}')
+    coins = Coins.load(tmp_path / "coins.json")
+    coins.check(canaries)
+    assert coins.member.tolist() == [True, False, True] and coins.nonce is None
+    assert "no commitment and to no canary set" in coins.remark()
+    with pytest.raises(InputError, match="cannot be committed to"):
+        commit(coins)
+    with pytest.raises(InputError, match="3 coins and 4 canaries"):
+        coins.check(a_set(4))
+    assert draw_coins(canaries).remark() is None
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda record: json.dumps(record, indent=2),
+        lambda record: json.dumps(record),  # without the final newline
+        lambda record: json.dumps(record, separators=(",", ":")) + "\n",
+        lambda record: json.dumps(dict(reversed(record.items()))) + "\n",
+        lambda record: json.dumps(record | {"note": "mine"}) + "\n",
+    ],
+)
+def test_coins_whose_bytes_are_not_those_that_were_committed_to_are_refused_at_once(tmp_path, again):
+    coins = draw_coins(a_set())
+    coins.save(tmp_path / "coins.json")
+    (tmp_path / "coins.json").write_text(again(json.loads((tmp_path / "coins.json").read_text())))
+    with pytest.raises(InputError, match="written anew by another program"):
+        Coins.load(tmp_path / "coins.json")
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path):
+    (tmp_path / "coins.json").write_text('{"member": [1, 0, 1], "member": [0, 0, 1]}')
+    with pytest.raises(InputError, match="'member' stands there twice"):
+        Coins.load(tmp_path / "coins.json")

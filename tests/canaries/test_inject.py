@@ -78,3 +78,41 @@ def test_past_the_end_is_an_index_error():
     injected = inject(IntLabels(x, y), canaries, draw_coins(canaries, 0))
     with pytest.raises(IndexError):
         injected[len(injected)]
+
+
+def test_another_data_set_than_the_canaries_were_crafted_from_is_refused():
+    x, y = data(25)
+    kept = np.arange(25) % 5 != 0
+    canaries = craft("random", x[kept], y[kept], 4, None, 6, 0)
+    coins = draw_coins(canaries, 0)
+    assert canaries.source_rows == 20
+    inject(IntLabels(x[kept], y[kept]), canaries, coins)
+    with pytest.raises(InputError, match="data with 20 rows, the training data has 25"):
+        inject(IntLabels(x, y), canaries, coins)
+    with pytest.raises(InputError, match="data with 20 rows, the training data has 25"):
+        remaining_rows(canaries, 25)
+
+
+@pytest.mark.parametrize("method", ["random", "mislabelled", "noise"])
+def test_equally_many_other_rows_are_told_by_their_hash(method, tmp_path):
+    x, y = data()
+    craft(method, x, y, 4, None, 6, 0).save(tmp_path / "set")
+    canaries = CanarySet.load(tmp_path / "set")
+    coins = draw_coins(canaries, 0)
+    inject(IntLabels(x, y), canaries, coins)
+    inject(IntLabels(x.astype(np.float64), y), canaries, coins)
+    if not len(canaries.sources()):
+        return
+    for other in (x[::-1].copy(), x / 255):
+        with pytest.raises(InputError, match="give the same transform"):
+            inject(IntLabels(other, y), canaries, coins)
+    inject(IntLabels(x / 255, y), canaries, coins, transform=lambda row: row / 255)
+
+
+def test_a_set_of_an_older_version_is_read_and_what_cannot_be_checked_is_said():
+    x, y = data()
+    crafted = craft("random", x, y, 4, None, 6, 0)
+    old = CanarySet(crafted.x, crafted.y, crafted.source_index, "random")
+    assert old.source_rows is None
+    with pytest.warns(UserWarning, match="cannot be checked"):
+        inject(IntLabels(x, y), old, draw_coins(old, 0))

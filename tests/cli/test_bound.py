@@ -115,3 +115,19 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, words):
     code, out, err = run(capsys, "bound", *arguments)
     assert code == 2 and out == ""
     assert words in err and err.count("\n") == 1 and err.startswith("error: ")
+
+
+def test_a_width_that_is_missed_is_said_beside_the_number(capsys):
+    arguments = ("bound", "--steps-per-epoch", "100", "--epochs", "10", "--noise-multiplier", "1", "--delta", "1e-18")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0 and "Width not met. epsilon at delta 1e-18" in " ".join(out.split())
+    code, out, _ = run(capsys, *arguments, "--json")
+    found = json.loads(out)
+    assert "as wide" in found["epsilon"]["remark"] and "remark" not in found["accuracy"]
+    code, out, _ = run(capsys, *arguments[:-2])
+    assert "Width not met" not in out
+
+
+def test_an_older_spelling_of_a_mechanism_is_understood(capsys):
+    code, out, _ = run(capsys, "bound", "--mechanism", "gaussian", "--steps", "4", "--noise-multiplier", "2", "--json")
+    assert code == 0 and json.loads(out)["mechanism"]["name"] == "full_batch"

@@ -76,3 +76,41 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, words):
     code, out, err = run(capsys, "calibrate", *arguments)
     assert code == 2 and out == ""
     assert words in err and err.count("\n") == 1
+
+
+def test_full_batches_are_calibrated_and_stray_options_refused(capsys):
+    code, out, _ = run(capsys, "calibrate", "--mechanism", "full_batch", "--steps", "10", "--accuracy", "0.6", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["two_sided"] and found["mechanism"] == "full_batch"
+    assert found["noise_multiplier"] == pytest.approx(10**0.5 / (2 * 0.2533471), rel=2e-4)  # Φ(√10/(2σ)) = 0.6
+    code, _, error = run(
+        capsys, "calibrate", "--mechanism", "full_batch", "--epochs", "10", "--steps", "3", "--accuracy", "0.6"
+    )
+    assert code == 2 and "--epochs" in error
+
+
+def test_a_large_epsilon_uses_its_budget(capsys):
+    code, out, _ = run(
+        capsys, "calibrate", "--steps-per-epoch", "10", "--epochs", "10", "--epsilon", "45", "--delta", "1e-5", "--json"
+    )
+    found = json.loads(out)
+    assert code == 0 and found["two_sided"] and 44.5 < found["certificate"]["upper"] <= 45 < found["misses"]["lower"]
+
+
+def test_a_tolerance_that_cannot_be_held_is_refused_in_one_line(capsys):
+    code, _, error = run(
+        capsys,
+        *("calibrate", "--steps-per-epoch", "10", "--epochs", "10", "--epsilon", "45", "--delta", "1e-5"),
+        *("--tolerance", "1e-308"),
+    )
+    assert code == 2 and "tolerance" in error and "1e-10" in error and "Traceback" not in error
+
+
+def test_what_could_not_be_certified_is_printed(capsys):
+    code, out, _ = run(
+        capsys,
+        *("calibrate", "--steps-per-epoch", "10", "--epochs", "1", "--epsilon", "5", "--delta", "1e-16"),
+        *("--tolerance", "0.02"),
+    )
+    said = " ".join(out.split())
+    assert code == 0 and "as wide as was asked for" in said and "contains the target 5; the noise returned" in said

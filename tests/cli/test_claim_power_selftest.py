@@ -74,7 +74,7 @@ def test_power_of_a_bare_epsilon_says_which_delta_it_took(capsys):
         ),
         (
             "claim --mechanism full_batch --steps 1 --noise-multiplier 1 --run-output claim.json --divisor public",
-            "two files",
+            "must differ",
         ),
         ("claim --mechanism full_batch --steps 1 --noise-multiplier nan", "noise_multiplier"),
         ("power", "give --canaries"),

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from coalmine.audit.bounds import EpsilonDelta, Gaussian
 from coalmine.audit.estimators import (
-    GuessRule,
+    RULES,
+    Fixed,
     class_a_epsilons,
     clopper_pearson_epsilon,
     f_dp_epsilon,
@@ -17,14 +18,14 @@ from coalmine.audit.estimators import (
     grid_p_value,
     guess_by_sign,
     guess_grid,
+    guess_rule,
     one_run_epsilon,
     order_guesses,
-    tally,
     tally_epsilon,
     tally_p_value,
 )
-from coalmine.audit.estimators.guess_rules import Tally, critical_counts
 from coalmine.audit.estimators.guesses import count_ties
+from coalmine.audit.estimators.tallies import Tally, critical_counts
 from coalmine.foundation import InputError
 
 
@@ -57,7 +58,7 @@ def test_undefined_scores_are_guessed_last_and_wrong():
     ordered = order_guesses(scores, members)
     assert (ordered.canaries, ordered.defined) == (6, 4)
     assert ordered.correct([1, 2, 3, 4, 5, 6]).tolist() == [1, 2, 3, 4, 4, 4]
-    counts = tally(GuessRule("all"), scores, members)
+    counts = guess_rule("all").tally(scores, members)
     assert (counts.canaries, counts.guesses[0], counts.correct[0]) == (6, 6, 4)
 
 
@@ -76,7 +77,7 @@ def test_all_tied_with_members_first_or_last_proves_nothing(rule, members_first)
     for seed in range(60):
         members = np.sort(np.random.default_rng(seed).random(300) < 0.5)
         members = members[::-1] if members_first else members
-        above += tally_epsilon(tally(GuessRule(rule), np.zeros(300), members), 1e-6, 0.95).value > 0
+        above += tally_epsilon(guess_rule(rule).tally(np.zeros(300), members), 1e-6, 0.95).value > 0
     assert above <= 9  # P[Bin(60, 0.05) > 9] < 1e-3
 
 
@@ -106,7 +107,7 @@ def test_ties_are_counted():
 
 def test_the_grid_is_a_union_bound_over_its_counts():
     scores, members = gaussian_scores(300, 2.0)
-    counts = tally(GuessRule("grid"), scores, members)
+    counts = guess_rule("grid").tally(scores, members)
     each = [
         f_dp_epsilon(int(v), int(r), 300, 1e-4, 1 - 0.05 / counts.guesses.size)
         for v, r in zip(counts.correct, counts.guesses, strict=True)
@@ -124,7 +125,7 @@ def test_class_a_chooses_its_test_before_looking():
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_the_p_value_and_the_bound_say_the_same(rule, epsilon):
     scores, members = gaussian_scores(400, 1.7)
-    counts = tally(GuessRule(rule), scores, members)
+    counts = guess_rule(rule).tally(scores, members)
     bound = tally_epsilon(counts, 1e-6, 0.95).value
     p_value = tally_p_value(counts, EpsilonDelta(epsilon, 1e-6)).value
     if abs(bound - epsilon) > 0.01:
@@ -137,7 +138,7 @@ def test_critical_counts_decide_like_p_values(claim):
     counts = Tally(200, grid, grid)
     critical = critical_counts(claim, counts, 0.05)
     for seed in range(20):
-        found = tally(GuessRule("grid"), *gaussian_scores(200, 2.0, seed))
+        found = guess_rule("grid").tally(*gaussian_scores(200, 2.0, seed))
         assert bool(np.any(found.correct >= critical)) == (tally_p_value(found, claim).value < 0.05)
 
 
@@ -149,7 +150,7 @@ def test_grid_p_value_of_a_curve_is_class_b_and_corrected():
 
 def test_split_tests_only_the_canaries_it_did_not_look_at():
     scores, members = gaussian_scores(401, 2.0)
-    counts = tally(GuessRule("split"), scores, members)
+    counts = guess_rule("split").tally(scores, members)
     assert counts.canaries == 201 and counts.guesses.size == 1 and counts.guesses[0] <= 201
 
 
@@ -158,12 +159,12 @@ def test_split_tests_only_the_canaries_it_did_not_look_at():
 )
 def test_impossible_rules_are_refused(arguments):
     with pytest.raises(InputError, match="guess"):
-        GuessRule(*arguments)
+        guess_rule(*arguments)
 
 
 def test_more_fixed_guesses_than_canaries_are_refused():
     with pytest.raises(InputError, match="lower the numbers"):
-        tally(GuessRule("fixed", 60, 60), *gaussian_scores(100, 1.0))
+        guess_rule("fixed", 60, 60).tally(*gaussian_scores(100, 1.0))
 
 
 def test_zero_signal_proves_nothing_nineteen_times_in_twenty():
@@ -185,7 +186,7 @@ def test_no_evidence_gives_zero_not_the_end_of_a_noise_grid():
 def test_a_perfect_attack_gives_the_most_that_canaries_can_report():
     """A peer reports 0.002 for it."""
     members = np.random.default_rng(0).random(1000) < 0.5
-    counts = tally(GuessRule("all"), members.astype(float), members)
+    counts = guess_rule("all").tally(members.astype(float), members)
     correct = int(counts.correct[0])
     assert correct >= 960  # halves by rank cannot follow an uneven coin count to the end
     assert tally_epsilon(counts, 0.0, 0.95).value == pytest.approx(one_run_epsilon(correct, 1000, 1000))
@@ -199,3 +200,25 @@ def test_no_bound_is_ever_negative_or_undefined():
                 assert bound >= 0 and math.isfinite(bound)
     assert clopper_pearson_epsilon(10, 10, 10, 10) == 0.0  # every rate bound is 1: commit 50a7d85 gave NaN
     assert clopper_pearson_epsilon(0, 10, 10, 10) == 0.0
+
+
+EVERY_RULE = [Fixed(30, 20) if rule is Fixed else rule() for rule in RULES.values()]
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.name)
+def test_every_rule_fixes_its_counts_before_looking(rule):
+    """A perfect tally has the counts of a real one, which split alone chooses on half of the canaries."""
+    perfect = rule.perfect(200)
+    for seed in range(3):
+        found = rule.tally(*gaussian_scores(200, 1.0, seed))
+        assert found.canaries == perfect.canaries and found.calibrated == perfect.calibrated
+        assert rule.name == "split" or np.array_equal(found.guesses, perfect.guesses)
+        assert np.all((found.correct >= 0) & (found.correct <= found.guesses))
+    assert np.array_equal(perfect.correct, perfect.guesses)
+    assert rule.all_guessed(*gaussian_scores(200, 1.0))[1] == 200
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE, ids=lambda rule: rule.name)
+def test_every_rule_is_found_again_by_its_record(rule):
+    assert guess_rule(**rule.record()) == rule
+    assert guess_rule(rule.name, *rule.numbers) == rule

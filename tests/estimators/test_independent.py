@@ -58,7 +58,7 @@ def test_fisher_is_the_library_s():
     assert combine_p_values([1.0, 1.0]) == 1.0
 
 
-@pytest.mark.parametrize("bad", [[], [0.0, 0.5], [0.5, 1.1], [math.nan]])
+@pytest.mark.parametrize("bad", [[], [-0.1, 0.5], [0.5, 1.1], [math.nan]])
 def test_impossible_p_values_are_refused(bad):
     with pytest.raises(InputError, match="p_values"):
         combine_p_values(bad)

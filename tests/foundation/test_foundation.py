@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coalmine.foundation import (
@@ -60,6 +60,7 @@ def test_fresh_seeds_differ():
     assert len({fresh_seed() for _ in range(100)}) == 100
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # whatever else the machine does
 @given(
     st.recursive(
         st.none()
@@ -87,6 +88,7 @@ def test_json_never_holds_a_value_that_is_no_number(tmp_path, value):
         read_json(tmp_path / "x.json", "audit file")
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=60))
 def test_any_bytes_are_json_or_one_clear_error(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("fuzz") / "f.json"

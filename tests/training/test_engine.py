@@ -83,21 +83,17 @@ def test_one_model_and_a_stack_equal_the_plain_definition(sampler, change):
 
 
 class Recorder:
-    def __init__(self, extra: torch.Tensor | None = None) -> None:
+    def __init__(self) -> None:
         self.sums: list[torch.Tensor] = []
-        self.extra = extra
-
-    def extra_sum(self, step: int) -> torch.Tensor | None:
-        return self.extra
 
     def observe(self, step: int, noisy_sum: torch.Tensor) -> None:
         assert step == len(self.sums)
         self.sums.append(noisy_sum.clone())
 
 
-def noisy_sums(membership: np.ndarray, settings: TrainingSettings, extra=None) -> torch.Tensor:
+def noisy_sums(membership: np.ndarray, settings: TrainingSettings) -> torch.Tensor:
     x, y = rows()
-    recorder = Recorder(extra)
+    recorder = Recorder()
     stack = initial_stack(build, [3])
     for _ in train_epochs(stack, torch.from_numpy(x), torch.from_numpy(y), membership[None], settings, recorder):
         pass
@@ -147,14 +143,6 @@ def test_the_divisor_is_the_public_constant_whoever_is_a_member():
         for _ in train_epochs(stack, torch.from_numpy(x), torch.from_numpy(y), members[None], settings, recorder):
             pass
         torch.testing.assert_close(stack.theta - before, -0.3 * recorder.sums[0] / 123.0)
-
-
-def test_extra_sum_is_added_to_every_step_and_observed():
-    nobody = np.zeros(RECORDS, dtype=bool)
-    extra = torch.zeros(1, flat(build(0)).numel())
-    extra[0, 5] = 2.0
-    sums = noisy_sums(nobody, tell(noise_multiplier=0.0), extra)
-    torch.testing.assert_close(sums, extra.expand_as(sums))
 
 
 def test_stopping_between_epochs_and_going_on_gives_the_same_bits():

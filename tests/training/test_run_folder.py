@@ -100,7 +100,7 @@ def test_a_finished_run_that_kept_its_state_loses_it_on_the_rerun(tmp_path):
     train(tmp_path, on_epoch=keep)
     (tmp_path / "training_state.safetensors").write_bytes(state["bytes"])
     (tmp_path / ".training_state.safetensors.x1.tmp").write_bytes(state["bytes"])
-    assert train(tmp_path)["finished"]
+    assert train(tmp_path).finished
     assert names(tmp_path) == FINISHED
 
 
@@ -144,7 +144,7 @@ def test_records_of_older_versions_are_known_again(tmp_path):
     del record["seeded"]
     record["given_seed_sha256"] = sha256_of_bytes(b"coalmine seed 5")
     (tmp_path / "run.json").write_text(json.dumps(record))
-    assert train(tmp_path)["finished"]
+    assert train(tmp_path).finished
     with pytest.raises(InputError, match="differs in seed"):
         train(tmp_path, seed=6)
 
@@ -161,7 +161,7 @@ def test_a_folder_in_use_is_refused_and_untouched_and_free_again_afterwards(tmp_
     with in_use(tmp_path), pytest.raises(InputError, match="in use by another process"):
         train(tmp_path)
     assert names(tmp_path) == []
-    assert train(tmp_path)["finished"]
+    assert train(tmp_path).finished
 
 
 def test_who_shares_a_lock_excludes_only_those_who_do_not(tmp_path):

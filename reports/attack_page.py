@@ -94,6 +94,7 @@ def render_attack(result: AttackResult) -> str:
         pictures=any(one.picture for one in result.at_risk),
         named=any(one.name for one in result.at_risk),
         groups=grouped(result),
+        exposures=[e for e in result.exposures if result.metrics and attack_words.above_chance(e, result.metrics)],
         meaning=attack_words.meaning_of_order(result),
         stability=attack_words.stability_words(result),
         card=attack_words.model_card(result),

@@ -152,6 +152,13 @@ def _strength(result: AttackResult) -> str:
 
 def exposed(one: Exposure, m: Metrics) -> str:
     low, high = one.found_interval
+    if not above_chance(one, m):
+        return (
+            f"At one false alarm in {_ONE_IN[one.false_positive_rate]} this attack finds {_count(one.found)} of these "
+            f"{m.members:,} training rows ({_count(low)} to {_count(high)}); naming people by lot would find "
+            f"{_count(one.false_positive_rate * m.members)}. It exposes nobody beyond chance, as far as these rows can "
+            "tell."
+        )
     share = percent(one.prior)
     sure = (
         "He would name nobody."
@@ -163,6 +170,11 @@ def exposed(one: Exposure, m: Metrics) -> str:
         f"{_ONE_IN[one.false_positive_rate]} would find {_count(one.found)} of these {m.members:,} training rows "
         f"({_count(low)} to {_count(high)}), and name {_count(one.false_alarms)} others beside them. {sure}"
     )
+
+
+def above_chance(one: Exposure, m: Metrics) -> bool:
+    """Whether more are found than by lot, by the interval."""
+    return one.found_interval[0] > one.false_positive_rate * m.members
 
 
 def not_shown(result: AttackResult) -> str:

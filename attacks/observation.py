@@ -130,7 +130,8 @@ class _Watch:
         if self.depth:
             self.depth[-1] = True
             if self.gradients and self.depth_recorded:
-                self.gradients.pop(), self.use.pop()
+                self.gradients.pop()
+                self.use.pop()
                 self.pending = self.taken
         self.depth.append(False)
         found = self._match(parameters)
@@ -189,7 +190,7 @@ class _Watch:
         if not self.seen:
             raise InputError(
                 "the trainer never called the model that it was given: it must train that model "
-                "(coalmine.audit.check.adapters shows how), or hand over arrays"
+                "(coalmine.audit.white_box.adapters shows how), or hand over arrays"
             )
         last = _final_weights(returned, self.model, self.shapes)
         weights = [*self.weights, last] if not np.array_equal(self.weights[-1], last) else self.weights
@@ -220,7 +221,7 @@ def _final_weights(returned: Any, model: nn.Module, shapes: Mapping[str, tuple[i
 
 def _plain(tensor: Any) -> Tensor:
     """The ordinary tensor below the wrappers of torch.func, axes of vmap in front. Only inside a cleared stack."""
-    functorch = torch._C._functorch
+    functorch: Any = torch._C._functorch  # type: ignore[attr-defined]
     while functorch.is_functorch_wrapped_tensor(tensor):
         axis = functorch.maybe_get_bdim(tensor) if functorch.is_batchedtensor(tensor) else 0
         tensor = functorch.get_unwrapped(tensor)

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from .verdict.score_record import ScoreRecord, save_scores
     from .verdict.scores import load_scores
     from .verdict.settings import AuditSettings
+    from .white_box import CheckResult, CheckSettings, check
 
 __all__ = [
     "AttackResult",
     "AuditInput",
     "AuditResult",
     "AuditSettings",
+    "CheckResult",
+    "CheckSettings",
     "Claim",
     "Evidence",
     "Feeding",
@@ -44,6 +47,7 @@ __all__ = [
     "attack_model",
     "audit",
     "canaries_needed",
+    "check",
     "detection_power",
     "evaluate_canaries",
     "judge",
@@ -63,6 +67,8 @@ _HOMES = {
     "AuditInput": "verdict.input",
     "AuditResult": "verdict.result",
     "AuditSettings": "verdict.settings",
+    "CheckResult": "white_box",
+    "CheckSettings": "white_box",
     "Claim": "verdict.claim",
     "Evidence": "verdict.judge",
     "Feeding": "feeding",
@@ -72,6 +78,7 @@ _HOMES = {
     "attack_model": "attack.attack_model",
     "audit": "verdict.judge",
     "canaries_needed": "planning.power",
+    "check": "white_box",
     "detection_power": "planning.power",
     "evaluate_canaries": "evaluate",
     "judge": "verdict.judge",

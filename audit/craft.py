@@ -17,8 +17,8 @@ from torch import nn
 
 from ..canaries.canary_set import CanarySet
 from ..canaries.crafting import WITH_MODELS, craft
-from ..canaries.metagradient import InnerTraining
-from ..canaries.refine import Refinement
+from ..canaries.refinement import Refinement
+from ..canaries.unrolled import InnerTraining
 from ..foundation import InputError
 from ..foundation.tensor_file import content_sha256
 from .training.data import Data
@@ -27,6 +27,9 @@ from .training.models import build_model
 from .training.settings import TrainingSettings
 
 RECIPE = ("steps_per_epoch", "epochs", "learning_rate", "momentum", "noise_multiplier", "clipping_norm")
+
+
+SCALES_APART = 100.0  # largest over smallest standard deviation of a table's columns
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,22 @@ class Trainer:
         # frozen sets are read-only, which torch cannot wrap
         rows, labels = np.array(x), np.array(y)
         return train_many(self.build, rows, labels, membership, seeds, self.settings, self.device, self.chunk)
+
+    @property
+    def epochs(self) -> int:
+        return self.settings.epochs
+
+    def shortened(self, epochs: int) -> Trainer:
+        """The same recipe, ended after `epochs` epochs."""
+        return replace(self, settings=replace(self.settings, epochs=epochs))
+
+    def plain_sgd(self, epochs: int) -> InnerTraining:
+        """`epochs` of this recipe as SGD that can be differentiated. Errors: InputError under clipping, where the
+        derivative would be that of another training."""
+        s = self.settings
+        if s.clipping_norm is not None:
+            raise InputError("the recipe clips gradients: a derivative through plain SGD is not its derivative")
+        return InnerTraining(epochs, s.steps_per_epoch, s.learning_rate, s.momentum, s.public_size)
 
     def identity(self) -> str:
         """Differs between recipes: the settings and the hash of a fresh model's weights."""
@@ -96,9 +115,7 @@ def craft_for(
     """`canaries.craft` on this data. metagradient takes its inner training from the trainer's settings,
     clipped_influence its clipping norm."""
     if method == "metagradient" and trainer is not None:
-        s = trainer.settings
-        inner = InnerTraining(s.epochs, s.steps_per_epoch, s.learning_rate, s.momentum, s.public_size)
-        options |= {"build": trainer.build, "inner": inner}
+        options |= {"build": trainer.build, "inner": trainer.plain_sgd(trainer.epochs)}
     if method in ("ibis", "clipped_influence") and trainer is not None:
         options |= {"device": trainer.device}
     if method == "ibis" and trainer is not None:
@@ -138,3 +155,22 @@ def recipe_differences(canaries: CanarySet, settings: TrainingSettings, model: s
 def _stated(settings: TrainingSettings, model: str | None) -> dict[str, Any]:
     stated = {name: getattr(settings, name) for name in RECIPE}
     return stated if model is None else {"model": model, **stated}
+
+
+def craft_warnings(data: Data, count: int) -> list[str]:
+    """What will disappoint, told before long work: columns of very different scales, more canaries than data bear."""
+    found = []
+    if data.value_range is None and data.x.ndim == 2:
+        spread = data.x.std(axis=0)
+        spread = spread[spread > 0]
+        if len(spread) and spread.max() > SCALES_APART * spread.min():
+            found.append(
+                f"the columns of {data.name} have standard deviations from {spread.min():.2g} to {spread.max():.2g}: "
+                "models on such rows learn little, and canaries through them mean little; standardise the columns"
+            )
+    if count > len(data.y) / 2:
+        found.append(
+            f"{count} canaries beside {len(data.y)} rows: their members are a large part of the training data and "
+            "change the model that is audited; fewer canaries, or more rows, tell more"
+        )
+    return found

@@ -21,6 +21,7 @@ from ..canaries.base_models import TrainMany
 from ..canaries.canary_set import CanarySet
 from ..canaries.injection import remaining_rows
 from ..foundation import InputError, numpy_stream
+from ..foundation.classification import class_logits, classification_loss
 from .estimators import Fixed, auc, roc_curve, tally_epsilon
 from .training.data import Data
 
@@ -88,9 +89,7 @@ def evaluation_run(
     """What one trained model tells about which canaries it was trained on."""
     logits = _logits(model, canaries.x)
     score = phi(logits, canaries.y)
-    loss = torch.nn.functional.cross_entropy(
-        torch.from_numpy(logits), torch.from_numpy(canaries.y.copy()), reduction="none"
-    ).numpy()
+    loss = classification_loss(torch.from_numpy(logits), torch.from_numpy(canaries.y.copy())).numpy()
     quarter = len(canaries) // 8
     counts = Fixed(quarter, quarter).tally(score, member)
     _, block, size = np.unique(loss, return_inverse=True, return_counts=True)
@@ -155,5 +154,7 @@ def _logits(model: nn.Module, x: np.ndarray, batch: int = 1024) -> np.ndarray:
     device = next(model.parameters()).device
     model.eval()
     with torch.no_grad():
-        parts = [model(torch.tensor(x[i : i + batch], device=device)).cpu() for i in range(0, len(x), batch)]
+        parts = [
+            class_logits(model(torch.tensor(x[i : i + batch], device=device))).cpu() for i in range(0, len(x), batch)
+        ]
     return torch.cat(parts).numpy()

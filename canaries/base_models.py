@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ..foundation import numpy_stream
+from ..foundation.classification import classification_loss
 from .pool import Pool
+
+if TYPE_CHECKING:
+    from .unrolled import InnerTraining
 
 
 class TrainMany(Protocol):
@@ -20,6 +23,23 @@ class TrainMany(Protocol):
     def __call__(
         self, x: np.ndarray, y: np.ndarray, membership: np.ndarray, seeds: Sequence[int]
     ) -> list[nn.Module]: ...
+
+
+@runtime_checkable
+class ShortenedTraining(Protocol):
+    """A TrainMany that can also stop early and tell what it would have done from there: what a truncated derivative
+    and shorter replicas need. `coalmine.audit.craft.Trainer` is one."""
+
+    @property
+    def epochs(self) -> int: ...
+
+    def shortened(self, epochs: int) -> TrainMany:
+        """The same recipe, ended after so many epochs."""
+        ...
+
+    def plain_sgd(self, epochs: int) -> InnerTraining:
+        """`epochs` more of it, as SGD that can be differentiated. Errors: InputError where it clips or adds noise."""
+        ...
 
 
 def model_seeds(seed: int, purpose: str, count: int) -> list[int]:
@@ -63,5 +83,5 @@ def mean_loss(models: list[nn.Module], x: np.ndarray, y: np.ndarray, chunk: int 
             for start in range(0, len(y), chunk):
                 rows = torch.tensor(x[start : start + chunk], device=device)
                 labels = torch.tensor(y[start : start + chunk], device=device)
-                total[start : start + chunk] += cross_entropy(model(rows), labels, reduction="none").cpu().numpy()
+                total[start : start + chunk] += classification_loss(model(rows), labels).cpu().numpy()
     return total / len(models)

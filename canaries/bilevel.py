@@ -25,9 +25,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.functional import cross_entropy, softplus
+from torch.nn.functional import softplus
 
 from ..foundation import InputError
+from ..foundation.classification import class_logits, classification_loss
 from .per_example import trained_parameters
 
 Parameters = dict[str, Tensor]  # each (R, *shape)
@@ -60,12 +61,15 @@ class Bilevel:
             raise InputError(f"scale must be positive, got {self.scale!r}")
 
     def logits(self, theta: Parameters, x: Tensor) -> Tensor:
-        """(R, b, classes) of x (R, b, …) or, the same rows for all, (b, …)."""
+        """(R, b, classes) of x (R, b, …) or, the same rows for all, (b, …); one logit of a model becomes two."""
         shared = x.dim() == self.x.dim()
         if len(next(iter(theta.values()))) == 1:  # without vmap a convolution stays an ordinary one
             alone = {name: p[0] for name, p in theta.items()}
-            return functional_call(self.template, alone, (x if shared else x[0],))[None]
-        run = vmap(lambda p, rows: functional_call(self.template, p, (rows,)), in_dims=(0, None if shared else 0))
+            return class_logits(functional_call(self.template, alone, (x if shared else x[0],)))[None]
+        run = vmap(
+            lambda p, rows: class_logits(functional_call(self.template, p, (rows,))),
+            in_dims=(0, None if shared else 0),
+        )
         return run(theta, x)
 
     def inner(
@@ -97,10 +101,12 @@ class Bilevel:
     def outer_value(self, theta: Parameters, canaries: Tensor, masks: Tensor, drawn: Tensor | None = None) -> Tensor:
         """(R,) F_r, without regulariser; `drawn` (R, a): of those canaries alone, in expectation the same."""
         canaries, labels, masks = self._drawn(canaries, masks, drawn)
-        logits = self.logits(theta, canaries)
+        return self.outer_of(margins(self.logits(theta, canaries), labels), masks)
+
+    def outer_of(self, phi: Tensor, masks: Tensor) -> Tensor:
+        """(R,) F_r of margins phi (R, a) and masks (R, a). The loss is softplus(−φ): nothing but φ matters."""
         if self.outer == "loss":
-            return (weights(masks) * losses(logits, labels)).sum(dim=1)
-        phi = margins(logits, labels)
+            return (weights(masks) * softplus(-phi)).sum(dim=1)
         if self.outer == "margin":
             return -(weights(masks) * phi).sum(dim=1)
         pairs = masks[:, :, None] * (1 - masks[:, None, :])
@@ -200,7 +206,7 @@ def _vjp(outputs: list[Tensor], points: list[Tensor], v: list[Tensor]) -> list[T
 
 def losses(logits: Tensor, labels: Tensor) -> Tensor:
     """(R, b) cross-entropy of logits (R, b, classes)."""
-    return cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view(labels.shape)
+    return classification_loss(logits.flatten(0, 1), labels.flatten()).view(labels.shape)
 
 
 def margins(logits: Tensor, labels: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from ..foundation.classification import class_logits
 from .base_models import TrainMany, base_models
 from .canary_set import CanarySet
 from .pool import Pool
@@ -30,7 +31,9 @@ def clipbkd(pool: Pool, count: int, seed: int, train_many: TrainMany) -> CanaryS
     models = base_models(pool, train_many, seed)
     device = next(models[0].parameters()).device
     with torch.no_grad():
-        logits = torch.stack([model.eval()(torch.tensor(x, device=device)) for model in models]).mean(dim=0)
+        logits = torch.stack([class_logits(model.eval()(torch.tensor(x, device=device))) for model in models]).mean(
+            dim=0
+        )
     shared = -(-count // len(directions))
     parameters = {"seed": seed, "length": length, "canaries_per_direction": shared}
     return pool.canary_set(x, logits.argmin(dim=1).cpu().numpy(), np.full(count, -1), "clipbkd", parameters)

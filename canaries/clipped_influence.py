@@ -27,12 +27,13 @@ import torch
 from torch import Tensor, nn
 
 from ..foundation import InputError, numpy_stream, torch_stream
+from ..foundation.classification import classification_loss
 from .base_models import TrainMany, model_seeds, replicas
 from .bilevel import complementary_masks
 from .canary_set import CanarySet
 from .injection import remaining_rows
 from .outer import Outer
-from .per_example import classification_loss, gradient_function, per_example_gradients, sampled_labels
+from .per_example import gradient_function, per_example_gradients, sampled_labels
 from .pool import Pool
 
 FLOOR = 1e-6  # of the largest possible self influence, C²/δ
@@ -109,6 +110,7 @@ def clipped_influence(
     stay = remaining_rows(start, len(pool))
     labels = torch.from_numpy(start.y.copy()).to(device)
     low, high = (torch.from_numpy(np.array(bound)).to(device) for bound in pool.bounds())
+    free = torch.from_numpy(pool.columns.free()).to(device)
     outer = Outer.starting(torch.from_numpy(start.x.copy()).to(device))
     for number in range(settings.rounds):
         generator = torch_stream(seed, f"craft/clipped_influence/{number}", device)
@@ -128,7 +130,7 @@ def clipped_influence(
             direction = torch.zeros_like(outer.canaries)
             direction[chosen] = len(chosen) * slope  # a mean over canaries: the scale of one canary
             share = (number + step / settings.steps) / settings.rounds
-            outer.move(direction, settings.step_size * (high - low) * (1 - 0.9 * share), low, high, chosen)
+            outer.move(direction, settings.step_size * free * (high - low) * (1 - 0.9 * share), low, high, chosen)
             if on_step:
                 on_step({"round": number, "step": step, "self": float(own.detach()), "cross": float(among.detach())})
     if bool((outer.canaries == torch.from_numpy(start.x.copy()).to(device)).all()):

@@ -39,6 +39,7 @@ WITH_MODELS = (
 METHODS = (*PLAIN, *WITH_MODELS)
 MOVED = ("ibis", "clipped_influence", "metagradient")  # methods that move the inputs of a start
 DEFAULT_START = {"ibis": "greedy", "clipped_influence": "binary_noise", "metagradient": "binary_noise"}
+MADE_WHOLE = ("blank", "clipbkd", "canife")  # methods whose inputs no row or draw stands behind
 FROM_ROWS = ("random", "mislabelled", "highest_loss", "highest_self_influence", "greedy")
 
 
@@ -53,6 +54,7 @@ def craft(
     *,
     data_fingerprint: str = "",
     allowed: np.ndarray | None = None,
+    fixed_columns: tuple[int, ...] = (),
     train_many: TrainMany | None = None,
     start: str | None = None,
     refinement: Refinement | None = None,
@@ -61,9 +63,10 @@ def craft(
     """`count` canaries made from the training data (x, y) by a method of METHODS.
 
     x (n, …) float, y (n,) labels 0 … classes − 1; value_range as in CanarySet; allowed (n,) bool restricts the rows
-    that may become canaries. train_many trains base models and replicas by the recipe that will be audited; methods
-    of WITH_MODELS need it. start, the method whose set is moved, belongs to the methods of MOVED; left out it is
-    DEFAULT_START's. refinement belongs to "ibis"; options go to the method, as clipping_norm to "clipped_influence".
+    that may become canaries; fixed_columns: columns that no canary changes (columns.py). train_many trains base models
+    and replicas by the recipe that will be audited; methods of WITH_MODELS need it. start, the method whose set is
+    moved, belongs to the methods of MOVED; left out it is DEFAULT_START's. refinement belongs to "ibis"; options go to
+    the method, as clipping_norm to "clipped_influence".
 
     The same arguments give the same set. Crafting draws from its own random streams and never sees coins, audited
     models or their noise. Errors: InputError for an unknown method, count below 1, fewer allowed rows than canaries,
@@ -76,7 +79,12 @@ def craft(
     if start is not None and method not in MOVED:
         raise InputError(f"method {method!r} moves no other set: leave start out, it belongs to {', '.join(MOVED)}")
     start = DEFAULT_START.get(method, "") if start is None else start
-    pool = Pool(x, y, classes, value_range, data_fingerprint, allowed)
+    pool = Pool(x, y, classes, value_range, data_fingerprint, allowed, tuple(fixed_columns))
+    if fixed_columns and {method, start} & set(MADE_WHOLE):
+        raise InputError(
+            f"method {method!r} makes inputs of its own, whole: fixed columns go with noise, binary_noise, and what "
+            "begins with rows or moves such a set"
+        )
     if method in PLAIN:
         return _sourced(PLAIN[method](pool, int(count), seed), pool)
     if train_many is None:

@@ -1,32 +1,77 @@
 """What can be told of a canary set, of anyone's making, before any audited run.
 
 Canaries of one run are told apart through one model: a set whose gradients span few directions cannot carry m
-independent bits, whatever the decoder. A base model shows this in seconds.
+independent bits, whatever the decoder. A base model shows this in seconds. Whether canaries are remembered at all shows
+in a pair of trainings with complementary halves of them: every canary is once in and once out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ..foundation import InputError
+from ..foundation import InputError, torch_stream
+from ..foundation.classification import class_logits, classification_loss
+from .base_models import TrainMany, model_seeds, replicas
+from .bilevel import complementary_masks, margins
 from .canary_set import CanarySet
 from .gradient_gram import gradient_gram
 from .influence import influence
+from .injection import remaining_rows
 from .pool import Pool
 from .regulariser import Embedding, mean_squared_cosine
 
 CURVATURE_ROWS = 2000
 
 
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two models, trained by the recipe on the data and each on one half of the canaries: masks (2, m) of 0 and 1."""
+
+    models: Sequence[nn.Module]
+    masks: Tensor
+
+
+def complementary_pair(canaries: CanarySet, pool: Pool, train_many: TrainMany, seed: int = 0) -> Pair:
+    """From the crafting's own stream. Errors: InputError below 2 canaries."""
+    masks = complementary_masks(2, len(canaries), torch_stream(seed, "craft/diagnose"))
+    stay, x = remaining_rows(canaries, len(pool)), torch.from_numpy(canaries.x.copy())
+    return Pair(replicas(pool, stay, x, canaries.y, masks, train_many, model_seeds(seed, "diagnose", 2)), masks)
+
+
+def margin_gap(canaries: CanarySet, pair: Pair) -> dict[str, float]:
+    """margin_gap: mean over canaries of the logit margin where it is included minus where it is not; margin_separation:
+    that over the root mean variance of the included and of the excluded margins. The order of sets by the separation is
+    that of their detectability, coarsely: two trainings stand for all."""
+    phi = np.stack([_margins(model, canaries) for model in pair.models])
+    included = pair.masks.numpy() > 0
+    inside, outside = phi[included], phi[~included]
+    gap = float(inside.mean() - outside.mean())
+    spread = float(np.sqrt((inside.var(ddof=1) + outside.var(ddof=1)) / 2))
+    return {"margin_gap": gap, "margin_separation": gap / spread if spread > 0 else 0.0}
+
+
+def _margins(model: nn.Module, canaries: CanarySet) -> np.ndarray:
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        logits = class_logits(model.eval()(torch.tensor(canaries.x, device=device))).double()
+    return margins(logits, torch.tensor(canaries.y, device=device)).cpu().numpy()
+
+
 def diagnose(
-    canaries: CanarySet, models: Sequence[nn.Module], pool: Pool | None = None, layer: str | None = None
+    canaries: CanarySet,
+    models: Sequence[nn.Module],
+    pool: Pool | None = None,
+    layer: str | None = None,
+    pair: Pair | None = None,
 ) -> dict[str, Any]:
     """
+    margin_gap, margin_separation    of `pair`, where it is given: what decides, with the effective rank
     self_over_cross       median over canaries of I(z, z)/max |I(z, z′)|; below 1 a canary is drowned by another
     gradient_cosine       mean squared cosine of the gradients over pairs, averaged over models
     embedding_cosine      the same for embeddings; null with a reason where the model has no usable layer
@@ -64,6 +109,8 @@ def diagnose(
         "tied_losses": max(tied_losses(model, canaries) for model in models),
         "labels": np.bincount(canaries.y, minlength=canaries.classes or 0).tolist(),
     }
+    if pair is not None:
+        record |= margin_gap(canaries, pair)
     try:
         x = torch.tensor(canaries.x, device=next(models[0].parameters()).device)
         with torch.no_grad():
@@ -114,6 +161,6 @@ def tied_losses(model: nn.Module, canaries: CanarySet) -> float:
     device = next(model.parameters()).device
     with torch.no_grad():
         logits = model.eval()(torch.tensor(canaries.x, device=device)).float()
-        loss = nn.functional.cross_entropy(logits, torch.tensor(canaries.y, device=device), reduction="none")
+        loss = classification_loss(logits, torch.tensor(canaries.y, device=device))
     _, block, size = np.unique(loss.cpu().numpy(), return_inverse=True, return_counts=True)
     return float((size[block] > 1).mean())

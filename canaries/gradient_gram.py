@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import unfold
 
-from .per_example import MEMORY, Loss, classification_loss, per_example_gradients, refuse_non_finite, trained_parameters
+from ..foundation.classification import classification_loss
+from .per_example import MEMORY, Loss, per_example_gradients, refuse_non_finite, trained_parameters
 
 
 @dataclass

@@ -1,13 +1,15 @@
 """Self and cross influence of candidates: I(z, z′) = g_zᵀ (H + δI)⁻¹ g_z′ with g = ∇_θ ℓ under a base model θ.
 
 I(z, z) stands for memorisation (how much z changes its own loss), I(z, z′) for interference (Dagréou & Bellet, arXiv
-2605.27292, as far as public summaries tell). H is the Gauss–Newton matrix, estimated as a Fisher matrix with labels
-drawn from the model itself. It is positive semidefinite: no solver can diverge, unlike with the indefinite Hessian.
-Several base models: the mean of their influences.
+2605.27292, as far as public summaries tell). H is the Gauss–Newton matrix of the loss on the data: positive
+semidefinite, so that no solver can diverge, unlike with the indefinite Hessian. For up to EXACT_CLASSES classes it is
+exact; for more, an estimate from one label a row, drawn from the model itself. (One label a row is a poor estimate of
+cross influence where data is short: docs/canaries.md.) Several base models: the mean of their influences.
 
 | method | what | cost |
 |---|---|---|
 | gauss_newton | exact (H + δI)⁻¹ through Gram matrices and the Woodbury identity | n² memory, small nets |
+| fisher | the same, H from drawn labels whatever the number of classes | n² memory, small nets |
 | projected | the same on random projections of the gradients, k ≪ n dimensions (Johnson–Lindenstrauss) | n·k memory |
 | last_layer | gauss_newton restricted to the last Linear layer | n² memory, large models |
 | grad_dot | H = 0, δ = 1: inner products of gradients | n² memory |
@@ -23,18 +25,20 @@ import torch
 from torch import Tensor, nn
 
 from ..foundation import InputError, numpy_stream
+from ..foundation.classification import class_logits, classification_loss
 from .gradient_gram import gradient_gram, last_linear
 from .per_example import (
     MEMORY,
     Loss,
-    classification_loss,
     per_example_gradients,
     sampled_labels,
     trained_parameters,
     unanimous_device,
 )
 
-METHODS = ("gauss_newton", "projected", "last_layer", "grad_dot")
+METHODS = ("gauss_newton", "fisher", "projected", "last_layer", "grad_dot")
+EXACT_CLASSES = 10
+EXACT_ROWS = 4000  # of the exact factor of H, classes − 1 a data row; of more data, rows evenly spaced
 DENSE_LIMIT = 12_000  # rows: three n × n float64 matrices stay within 3.5 GB
 
 
@@ -73,7 +77,7 @@ def influence(
     data: tuple[np.ndarray, np.ndarray] | None = None,
     method: str = "gauss_newton",
     *,
-    damping: float = 0.1,
+    damping: float = 1.0,
     projection: int = 512,
     seed: int = 0,
     loss: Loss = classification_loss,
@@ -82,7 +86,9 @@ def influence(
     """Influence among candidates (x, y); H from the inputs of `data` (default: the candidates' own inputs, with labels
     drawn from the model either way).
 
-    damping     δ as a multiple of trace(H)/N, N the number of rows of data
+    damping     δ as a multiple of trace(H)/N, N the number of rows of data. At 1 no row of average gradient has a
+                leverage above one half; at 0.1 it may have 0.9, which flattens self influence where parameters
+                outnumber rows
     projection  k of "projected"; keep it well below the number of rows, or self influence is flattened
     memory      bytes for a block of gradients; four times as much for the projection, which is made again for every
                 block where it needs more. The result does not depend on it
@@ -136,22 +142,77 @@ def _dense(
     last = method == "last_layer"
     if last and last_linear(model) is None:
         raise InputError("influence method 'last_layer' needs a Linear layer, the model has none: use 'projected'")
-    fisher = (inputs, sampled_labels(model, inputs, seed, f"craft/fisher/{which}"))
+    trained_parameters(model)  # refuses what couples examples before asking for an output
+    classes = _classes(model, inputs)
+    if method == "fisher" or classes > EXACT_CLASSES:
+        factor = (inputs, sampled_labels(model, inputs, seed, f"craft/fisher/{which}"))
+        used, factor_loss = len(inputs), loss
+    else:
+        used = min(len(inputs), EXACT_ROWS // (classes - 1))
+        some = inputs[torch.linspace(0, len(inputs) - 1, used, device=inputs.device).round().long()]
+        factor = (
+            some.repeat_interleave(classes - 1, dim=0),
+            torch.arange(classes - 1, device=inputs.device).repeat(used),
+        )
+        factor_loss = curvature_column
     k_cc = gradient_gram(model, rows, None, loss, last, memory)
-    k_cf = gradient_gram(model, rows, fisher, loss, last, memory)
-    k_ff = gradient_gram(model, fisher, None, loss, last, memory)
-    return woodbury(k_cc, k_cf, k_ff, damping).cpu().numpy()
+    k_cf = _mixed_gram(model, rows, factor, loss, factor_loss, last, memory)
+    k_ff = gradient_gram(model, factor, None, factor_loss, last, memory)
+    return woodbury(k_cc, k_cf, k_ff, damping * len(k_ff) / len(inputs), used).cpu().numpy()
 
 
-def woodbury(k_cc: Tensor, k_cf: Tensor, k_ff: Tensor, damping: float) -> Tensor:
+def _classes(model: nn.Module, inputs: Tensor) -> int:
+    with torch.no_grad():
+        return class_logits(model(inputs[:1])).shape[1]
+
+
+def _mixed_gram(
+    model: nn.Module,
+    rows: tuple[Tensor, Tensor],
+    factor: tuple[Tensor, Tensor],
+    loss: Loss,
+    factor_loss: Loss,
+    last: bool,
+    memory: int,
+) -> Tensor:
+    """Inner products between gradients of two losses: labels of the factor are counted on from those of the rows."""
+    if factor_loss is loss:
+        return gradient_gram(model, rows, factor, loss, last, memory)
+    first = int(rows[1].max()) + 1
+
+    def either(logits: Tensor, y: Tensor) -> Tensor:
+        ours = loss(logits, y.clamp(max=first - 1))
+        theirs = factor_loss(logits, (y - first).clamp(min=0))
+        return torch.where(y < first, ours, theirs)
+
+    return gradient_gram(model, rows, (factor[0], factor[1] + first), either, last, memory)
+
+
+def curvature_column(logits: Tensor, column: Tensor) -> Tensor:
+    """(n,) Σ_k L_kj z_k, j = column (n,) of 0 … classes − 2, whose gradients F make Σ_j F_j F_jᵀ the Gauss–Newton
+    matrix of the cross-entropy.
+
+    L Lᵀ = diag p − p pᵀ with L = D^½ times an orthonormal basis of what is orthogonal to √p, that of the Householder
+    vector u = √p + e₁. L is held constant: the gradient passes through z alone.
+    """
+    z = class_logits(logits)
+    root = z.detach().softmax(dim=-1).sqrt()
+    chosen = torch.arange(z.shape[1], device=z.device)
+    first, other = (chosen == 0).to(z.dtype), (chosen == column[:, None] + 1).to(z.dtype)
+    u = root + first
+    basis = other - 2 * (u * other).sum(dim=1, keepdim=True) / u.square().sum(dim=1, keepdim=True) * u
+    return (root * basis * z).sum(dim=1)
+
+
+def woodbury(k_cc: Tensor, k_cf: Tensor, k_ff: Tensor, damping: float, rows: int | None = None) -> Tensor:
     """C (H + δI)⁻¹ Cᵀ for H = FᵀF/N from Gram matrices alone: (K_cc − K_cf (K_ff + NδI)⁻¹ K_fc)/δ,
-    δ = damping · trace(H)/N."""
-    n = len(k_ff)
+    δ = damping · trace(H)/(rows of F). N: data rows that F stands for, left out as many as it has rows."""
+    n = rows or len(k_ff)
     trace = k_ff.diagonal().sum() / n
-    delta = damping * trace / n
+    delta = damping * trace / len(k_ff)
     if not delta > 0:
         raise InputError("the gradients on the data are all zero: the base model has no curvature to speak of")
-    shifted = k_ff + n * delta * torch.eye(n, dtype=k_ff.dtype, device=k_ff.device)
+    shifted = k_ff + n * delta * torch.eye(len(k_ff), dtype=k_ff.dtype, device=k_ff.device)
     return (k_cc - k_cf @ torch.cholesky_solve(k_cf.T, torch.linalg.cholesky(shifted))) / delta
 
 

@@ -16,4 +16,5 @@ def noise(pool: Pool, count: int, seed: int) -> CanarySet:
     x = low + (high - low) * stream.random((count, *pool.x.shape[1:]), dtype=np.float32)
     x = np.clip(x, low, high)  # float32 rounding may step over the edge
     y = stream.integers(0, pool.classes, size=count)
+    x = pool.with_fixed(x, stream)
     return pool.canary_set(x, y, np.full(count, -1), "noise", {"seed": seed})

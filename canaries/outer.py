@@ -7,7 +7,7 @@ untouched between its moves: without the count, the bias correction of rarely dr
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,20 @@ from ..foundation import InputError, write_bytes
 from ..foundation.tensor_file import content_sha256, pack, unpack
 
 TENSORS = ("canaries", "first", "second", "counts")
+KEPT = "kept_"  # and the number of the restart
 
 
 @dataclass
 class Outer:
-    """C and Adam's moments, (m, …) each; counts (m,) int64, how often each canary has moved; and how many steps have
-    moved any."""
+    """C and Adam's moments, (m, …) each; counts (m,) int64, how often each canary has moved; how many steps have moved
+    any; and iterates kept by the number of the restart that measured them."""
 
     canaries: Tensor
     first: Tensor
     second: Tensor
     counts: Tensor
     moves: int = 0
+    kept: dict[int, Tensor] = field(default_factory=dict)
 
     @classmethod
     def starting(cls, canaries: Tensor) -> Outer:
@@ -59,6 +61,7 @@ class Outer:
 def save(path: str | Path, outer: Outer, log: list[dict[str, Any]], identity: str) -> None:
     """Write the state after a restart, with the log so far. `identity` tells which refinement it belongs to."""
     tensors = {name: getattr(outer, name).cpu().numpy() for name in TENSORS}
+    tensors |= {f"{KEPT}{restart}": iterate.cpu().numpy() for restart, iterate in outer.kept.items()}
     metadata = {
         "kind": "refinement",
         "identity": identity,
@@ -80,6 +83,7 @@ def resume(
     damaged = f"refinement checkpoint {str(path)!r} is damaged or something else: delete it to start again"
     if metadata.get("kind") != "refinement" or metadata.get("content_sha256") != content_sha256(tensors):
         raise InputError(damaged)
+    kept = {name: tensors.pop(name) for name in list(tensors) if name.startswith(KEPT) and name[len(KEPT) :].isdigit()}
     if metadata.get("identity") != identity or set(tensors) != set(TENSORS):
         raise InputError(
             f"refinement checkpoint {str(path)!r} belongs to another start, recipe, seed or settings, or to an older "
@@ -87,6 +91,7 @@ def resume(
         )
     expected = dict.fromkeys(TENSORS, (start.shape, np.float32)) | {"counts": (start.shape[:1], np.int64)}
     sound = all((t.shape, t.dtype) == expected[name] and np.isfinite(t).all() for name, t in tensors.items())
+    sound &= all((t.shape, t.dtype) == (start.shape, np.float32) and np.isfinite(t).all() for t in kept.values())
     try:
         moves, log = int(metadata["moves"]), json.loads(metadata["log"])
     except (KeyError, ValueError):
@@ -94,4 +99,5 @@ def resume(
     if not sound or moves < 0 or not isinstance(log, list) or not all(isinstance(record, dict) for record in log):
         raise InputError(damaged)
     state = {name: torch.from_numpy(tensors[name].copy()).to(device) for name in TENSORS}
-    return Outer(**state, moves=moves), log
+    iterates = {int(name[len(KEPT) :]): torch.from_numpy(t.copy()).to(device) for name, t in kept.items()}
+    return Outer(**state, moves=moves, kept=iterates), log

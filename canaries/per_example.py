@@ -7,17 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.nn.functional import cross_entropy
 
 from ..foundation import InputError, torch_stream
+from ..foundation.classification import class_logits, classification_loss
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits (n, classes), labels (n,) -> (n,)
 MEMORY = 256 * 2**20  # bytes that one block of gradients may take
-
-
-def classification_loss(logits: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy per example, (n,)."""
-    return cross_entropy(logits, y, reduction="none")
 
 
 def trained_parameters(model: nn.Module) -> dict[str, Tensor]:
@@ -97,7 +92,9 @@ def sampled_labels(model: nn.Module, x: Tensor, seed: int, purpose: str, chunk: 
     mode = model.training
     model.eval()
     with torch.no_grad():
-        probabilities = [model(x[start : start + chunk]).softmax(dim=1) for start in range(0, len(x), chunk)]
+        probabilities = [
+            class_logits(model(x[start : start + chunk])).softmax(dim=1) for start in range(0, len(x), chunk)
+        ]
     model.train(mode)
     return torch.multinomial(torch.cat(probabilities), 1, generator=generator)[:, 0]
 

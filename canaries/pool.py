@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..foundation import InputError
 from .canary_set import CanarySet
+from .columns import Columns, columns_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,8 @@ class Pool:
     value_range: tuple[float, float] | None = None
     fingerprint: str = ""
     allowed: np.ndarray | None = None
+    fixed: tuple[int, ...] = ()
+    columns: Columns = field(init=False)
 
     def __post_init__(self) -> None:
         # The rules for canaries are the rules for the rows they come from.
@@ -34,6 +37,7 @@ class Pool:
         if allowed.dtype != np.bool_ or allowed.shape != (len(self.x),):
             raise InputError(f"allowed must be one boolean a row, got {allowed.dtype} of shape {allowed.shape}")
         object.__setattr__(self, "allowed", allowed)
+        object.__setattr__(self, "columns", columns_of(self.x, self.value_range is None, self.fixed))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -53,7 +57,18 @@ class Pool:
     def canary_set(
         self, x: np.ndarray, y: np.ndarray, source_index: np.ndarray, method: str, parameters: dict[str, Any]
     ) -> CanarySet:
+        """A set of this pool's kind, its rows made legal (columns.py): natural rows are."""
+        x = self.columns.legal(np.asarray(x))
+        if self.fixed:
+            parameters = parameters | {"fixed_columns": list(self.fixed)}
         return CanarySet(x, y, source_index, method, parameters, self.fingerprint, self.value_range, self.classes)
+
+    def with_fixed(self, x: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+        """Made-up rows x (m, …), their fixed columns those of random rows; a copy only where there are any."""
+        if not self.fixed:
+            return x
+        rows = self.x[stream.integers(len(self), size=len(x))]
+        return np.where(self.columns.fixed, rows, x)
 
 
 def distinct_rows(pool: Pool, count: int, stream: np.random.Generator) -> np.ndarray:

@@ -10,13 +10,23 @@ from .bilevel import OUTERS
 from .regulariser import FORMS
 
 RESTARTS_FROM = ("trained", "bank")
+DIRECTIONS = ("soba", "reverse")
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """How to refine. regulariser is λ; regulariser_form "unit" (mean squared cosine) or "raw" (as in the paper);
-    step_size in units of the width of the valid range, falling linearly to a tenth of it over the run; canary_batch:
-    canaries that each replica looks at in a step, an even number (None, or as many as there are: all)."""
+    """How to refine.
+
+    restart_from      "trained": replicas trained afresh with the canaries as they are; "bank": models that never saw a
+                      canary. One restart of many steps is the paper's single loop, θ and v kept throughout
+    direction         "soba": steps along D_C, θ and v; "reverse": moves along the derivative through the last
+                      `last_epochs` of the replicas' training (None: half of them), `moves` of them a restart
+    replica_epochs    epochs that replicas are trained for while canaries move (None: all of the recipe's); the choice
+                      of the set that is returned always looks through models of the whole recipe
+    regulariser       λ; regulariser_form "unit" (mean squared cosine) or "raw" (as in the paper)
+    step_size         in units of the width of the valid range, falling linearly to a tenth of it over the run
+    canary_batch      canaries that each replica looks at in a step, an even number (None, or as many as there are: all)
+    """
 
     replicas: int = 8
     restarts: int = 12
@@ -37,9 +47,15 @@ class Refinement:
     implicit: bool = True
     embedding: str | None = None
     canary_batch: int | None = None
+    direction: str = "soba"
+    moves: int = 4
+    last_epochs: int | None = None
+    replica_epochs: int | None = None
 
     def __post_init__(self) -> None:
-        for name, smallest in (("replicas", 2), ("restarts", 1), ("steps", 1), ("warmup", 0), ("batch", 1)):
+        least = {"replicas": 2, "restarts": 1, "steps": 1, "warmup": 0, "batch": 1, "moves": 1}
+        least |= {name: 1 for name in ("last_epochs", "replica_epochs") if getattr(self, name) is not None}
+        for name, smallest in least.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
                 raise InputError(f"{name} must be a whole number of at least {smallest}, got {value!r}")
@@ -58,14 +74,22 @@ class Refinement:
                 raise InputError(f"{name} must be at least 0 and finite, got {getattr(self, name)!r}")
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum must lie in [0, 1), got {self.momentum!r}")
-        for name, choices in (("restart_from", RESTARTS_FROM), ("outer", OUTERS), ("regulariser_form", FORMS)):
+        named = {"restart_from": RESTARTS_FROM, "outer": OUTERS, "regulariser_form": FORMS, "direction": DIRECTIONS}
+        for name, choices in named.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} {getattr(self, name)!r} is unknown: use one of {', '.join(choices)}")
+        if self.direction == "reverse" and (self.restart_from != "trained" or self.canary_batch is not None):
+            raise InputError("direction 'reverse' goes with restart_from 'trained' and all canaries at once")
+
+    @property
+    def all_moves(self) -> int:
+        """How often the canaries move in all."""
+        return self.restarts * (self.moves if self.direction == "reverse" else self.steps - self.warmup)
 
     def stated(self) -> dict[str, Any]:
-        """The settings as a set records them; canary_batch only where it is used, so that other sets keep their
-        bytes."""
+        """The settings as a set records them: what belongs to an option that is not used is left out."""
         stated = asdict(self)
-        if self.canary_batch is None:
-            del stated["canary_batch"]
-        return stated
+        reverse = ("moves", "last_epochs")
+        unused = [name for name in ("canary_batch", "replica_epochs", "last_epochs") if stated[name] is None]
+        unused += [name for name in reverse if self.direction != "reverse"]
+        return {name: value for name, value in stated.items() if name not in unused}

@@ -11,9 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from ..audit.check.finding import STATUSES, WORDS
-from ..audit.check.result import CheckResult
-from ..audit.check.text import VERDICTS
+from ..audit.white_box.finding import STATUSES, WORDS
+from ..audit.white_box.result import CheckResult
+from ..audit.white_box.text import VERDICTS
 from ..foundation import check_output_file, check_output_folder, read_json, write_bytes, write_text
 from . import drawing, rounding
 from .figure_check import draw_accuracy, draw_batches, draw_curve, draw_noise
@@ -43,7 +43,7 @@ FIGURES: tuple[tuple[str, str, Callable[[CheckResult], Figure | None], str], ...
         "accuracy",
         "One-run accuracy on the exact curve",
         draw_accuracy,
-        "The best attack's expected accuracy under the claim at each noise multiplier; above is what the claim forbids. "
+        "The best attack's expected accuracy under the claim at each noise multiplier; above is forbidden. "
         "The interval takes the canaries' errors as independent (class C); the verdict rests on the p-value (class B).",
     ),
 )

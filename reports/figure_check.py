@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..audit.bounds import Mechanism, mechanism_from_record
-from ..audit.check.result import CheckResult
+from ..audit.white_box.result import CheckResult
 from .drawing import FORBIDDEN, INK, MUTED, colour, log_axis, new_figure, style
 
 WIDTH, HEIGHT = 470, 320

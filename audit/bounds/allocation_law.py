@@ -60,6 +60,11 @@ def ratio_scale(steps: int, noise_multiplier: float) -> float:
     return min(deviation, 2.5 * math.sqrt(steps) * sharp_total_variation(chi_square(steps, 1, noise_multiplier)))
 
 
+def allocation_step(steps: int, noise_multiplier: float, resolution: float) -> float:
+    """The step of the log lattice: `resolution` of an epoch's scale."""
+    return trimmed(resolution * ratio_scale(steps, noise_multiplier) / math.sqrt(steps))
+
+
 def finer_levels(steps: int, noise_multiplier: float, inside: float, tail: float) -> int:
     """How many levels below level 0, whose X lie below `inside`, the smallest S call for; chooses grids, nothing else.
 
@@ -81,11 +86,17 @@ def finer_levels(steps: int, noise_multiplier: float, inside: float, tail: float
 
 
 def allocation_law(
-    steps: int, noise_multiplier: float, resolution: float, tail: float, longest: int, extended: bool = False
+    steps: int,
+    noise_multiplier: float,
+    resolution: float,
+    tail: float,
+    longest: int,
+    extended: bool,
+    log_step: float,
 ) -> RatioLaw:
     """steps = M ≥ 1. `resolution`: lattice steps in units of the laws' own scales; the interval's width falls with its
     square. `tail`: about what each cut may remove. Raises MemoryLimit where a transform would exceed `longest`.
-    `extended`: the powers, and the cells that they start from, in long double.
+    `extended`: the powers, and the cells that they start from, in long double. `log_step`: of the log lattice.
     """
     scale = ratio_scale(steps, noise_multiplier)
     top_log = max(
@@ -104,7 +115,6 @@ def allocation_law(
     highest = max(0, math.ceil(math.log(top / (cells * width)) / math.log(RATIO) - 1e-9))
     lowest = -finer_levels(steps, noise_multiplier, cells * width, tail)
     levels = highest - lowest + 1
-    log_step = trimmed(resolution * scale / math.sqrt(steps))
 
     upper_low: list[Part] = []  # absent masses where S < 1
     upper_high: list[Part] = []  # present masses where S ≥ 1

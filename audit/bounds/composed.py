@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -28,14 +28,13 @@ REFERENCE_DELTA = 1e-5  # the curve holds the mechanism's own (ε, δ) at this �
 
 
 class ComposedMechanism(Mechanism):
-    """`copies` independent parts, each with a `ratio_law`; dominated by the Gaussian mechanism `gaussian`."""
-
-    @property
-    @abstractmethod
-    def copies(self) -> int: ...
+    """Independent parts, each with a law on one log lattice; dominated by the Gaussian mechanism `gaussian`."""
 
     @abstractmethod
-    def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw: ...
+    def parts(
+        self, resolution: float, tail: float, longest: int, extended: bool = False
+    ) -> Sequence[tuple[RatioLaw, int]]:
+        """Laws and how often each occurs; `tail`: about what may be cut from the whole run."""
 
     @property
     @abstractmethod
@@ -154,6 +153,38 @@ class ComposedMechanism(Mechanism):
 
     def _moments(self, direction: str) -> list[MomentBound]:
         return [self.moments(one) for one in ("remove", "add") if direction in (one, "both")]
+
+
+class RepeatedMechanism(ComposedMechanism):
+    """`copies` identical independent parts: epochs, or steps."""
+
+    @property
+    @abstractmethod
+    def copies(self) -> int: ...
+
+    @abstractmethod
+    def repeated(self, copies: int) -> RepeatedMechanism:
+        """The same part, `copies` times."""
+
+    @property
+    @abstractmethod
+    def log_one_plus_chi_square(self) -> float:
+        """ln(1 + χ²(with record ‖ without)), or a bound of it: additive over parts."""
+
+    @abstractmethod
+    def log_step(self, resolution: float) -> float:
+        """The lattice step that suits one part, `resolution` of its own scale."""
+
+    @abstractmethod
+    def ratio_law(
+        self, resolution: float, tail: float, longest: int, extended: bool = False, log_step: float | None = None
+    ) -> RatioLaw:
+        """One part's law, on the lattice of `log_step` where given: a composition's parts share one."""
+
+    def parts(
+        self, resolution: float, tail: float, longest: int, extended: bool = False
+    ) -> Sequence[tuple[RatioLaw, int]]:
+        return [(self.ratio_law(resolution, tail / self.copies, longest, extended), self.copies)]
 
 
 @lru_cache(maxsize=16)

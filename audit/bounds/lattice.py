@@ -10,6 +10,7 @@ or few pays accordingly: Σ w (computed − ideal) ≤ √(Σ w² variance) + re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,13 +98,52 @@ def powers(
     if not one_region:
         base = _shortened(base, tail / copies)
         firsts = [_shortened(first, tail) for first in firsts]
-    windows = [_window(first, base, copies, tail) for first in firsts]
+    windows = [_window([(first, 1), (base, copies)], tail) for first in firsts]
     if one_region:
         windows = [(min(low for low, _ in windows), max(high for _, high in windows))] * len(firsts)
-    needed = max(max(high - low for low, high in windows), len(base.mass), max(len(f.mass) for f in firsts))
-    length = 1 << max(1, (needed - 1).bit_length())
-    if length > longest:
-        raise MemoryLimit
+    length = _length(windows, [base, *firsts], longest)
+    powered = _spectral_power(base, copies, length)
+    return [_product(first, powered, window, length, tail) for first, window in zip(firsts, windows, strict=True)]
+
+
+def convolution(parts: Sequence[tuple[Measure, int]], tail: float, longest: int) -> Measure:
+    """The law of the sum of `copies` independent terms of each of `parts`, (measure, copies): one transform of each.
+
+    As `powers` in every respect. A result lacks at most 3·`tail`, times Π max(1, total)^copies.
+    """
+    terms = sum(copies for _, copies in parts)
+    if terms == 1:
+        return parts[0][0]
+    bases = [(_shortened(base, tail / terms), copies) for base, copies in parts]
+    window = _window(bases, tail)
+    length = _length([window], [base for base, _ in bases], longest)
+    result = _spectral_power(*bases[0], length)
+    for base, copies in bases[1:]:
+        result = result.times(_spectral_power(base, copies, length))
+    return _product(UNIT_MASS, result, window, length, tail)
+
+
+@dataclass(frozen=True)
+class SpectralPower:
+    """A computed product of powers of transforms. size ≥ |exact|, error ≥ |computed − exact|, at each frequency.
+
+    start: the lattice point at which the law begins; unit: of the arithmetic.
+    """
+
+    start: int
+    values: Spectrum
+    size: Array
+    error: Array
+    unit: float
+
+    def times(self, other: SpectralPower) -> SpectralPower:
+        reach = (self.size + self.error) * (other.size + other.error)
+        size = self.size * other.size
+        error = reach - size + PRODUCT * self.unit * reach + 8 * UNIT * reach  # the last: rounding of this very line
+        return SpectralPower(self.start + other.start, self.values * other.values, size, error, self.unit)
+
+
+def _spectral_power(base: Measure, copies: int, length: int) -> SpectralPower:
     unit = unit_of(base.mass)
     kappa, product_error = transform_error(length, unit), PRODUCT * unit
     spectrum: Spectrum = np.asarray(rfft(base.mass, length))
@@ -111,50 +151,38 @@ def powers(
     # ≥ |exact transform| but for roundings of a double each, copies·u in all: less than the 1e-6 that `_product` adds
     size = np.abs(spectrum).astype(float) + kappa * base_one
     rest = size ** (copies - 1)
-    power_error = (copies * (kappa * base_one + 1.01 * product_error * size)) * rest
-    power_size = rest * size
-    powered = _complex_power(spectrum, copies)
-    return [
-        _product(first, base, copies, powered, power_size, power_error, window, length, tail)
-        for first, window in zip(firsts, windows, strict=True)
-    ]
+    error = (copies * (kappa * base_one + 1.01 * product_error * size)) * rest
+    return SpectralPower(copies * base.start, _complex_power(spectrum, copies), rest * size, error, unit)
 
 
-def power(base: Measure, copies: int, tail: float, longest: int) -> Measure:
-    """The law of the sum of `copies` ≥ 1 independent terms."""
-    return base if copies == 1 else powers(base, copies, [UNIT_MASS], tail, longest)[0]
+def _length(windows: list[tuple[int, int]], laws: list[Measure], longest: int) -> int:
+    needed = max(max(high - low for low, high in windows), max(len(law.mass) for law in laws))
+    length = 1 << max(1, (needed - 1).bit_length())
+    if length > longest:
+        raise MemoryLimit
+    return length
 
 
-def _product(
-    first: Measure,
-    base: Measure,
-    copies: int,
-    powered: Spectrum,
-    power_size: Array,
-    power_error: Array,
-    window: tuple[int, int],
-    length: int,
-    tail: float,
-) -> Measure:
+def _product(first: Measure, power: SpectralPower, window: tuple[int, int], length: int, tail: float) -> Measure:
     """Multiply by the transform of `first`, transform back, cut the window out, bound the error (see `rounding`)."""
-    unit = unit_of(base.mass)
-    kappa, product_error = transform_error(length, unit), PRODUCT * unit
+    kappa, product_error = transform_error(length, power.unit), PRODUCT * power.unit
     first_one = first.total
     if len(first.mass) == 1:
         factor, factor_error = np.full(1, first.mass[0], dtype=complex), 0.0
     else:
-        factor, factor_error = np.asarray(rfft(first.mass.astype(base.mass.dtype), length)), kappa * first_one
+        precision = np.longdouble if power.values.dtype == np.clongdouble else np.float64
+        factor, factor_error = np.asarray(rfft(first.mass.astype(precision), length)), kappa * first_one
     factor_size = np.abs(factor).astype(float) + factor_error
-    product = powered * factor
+    product = power.values * factor
     spectral = (
-        power_error * factor_size + power_size * factor_error + product_error * (power_size + power_error) * factor_size
+        power.error * factor_size + power.size * factor_error + product_error * (power.size + power.error) * factor_size
     )
-    reach = (power_size + power_error) * factor_size  # ≥ |product|, before and after rounding up to 3u
+    reach = (power.size + power.error) * factor_size  # ≥ |product|, before and after rounding up to 3u
     two = (_full_norm(spectral, length) + kappa * _full_norm(reach, length)) / math.sqrt(length) * (1 + 1e-6)
     mass = np.asarray(irfft(product, length, overwrite_x=True))
     low, high = window
     count = min(high - low, length)
-    begin = (low - first.start - copies * base.start) % length
+    begin = (low - first.start - power.start) % length
     mass = np.concatenate((mass[begin : begin + count], mass[: max(0, begin + count - length)]))
     np.maximum(mass, 0.0, out=mass)  # the exact masses are not negative, so this brings each nearer
     return Measure(low, mass, two * two, tail * (1 + 1e-6))
@@ -190,49 +218,51 @@ def _shortened(measure: Measure, tail: float) -> Measure:
 # ------------------------------------------------------------------------------------------------------------- windows
 
 
-def _window(first: Measure, base: Measure, copies: int, tail: float) -> tuple[int, int]:
-    """[low, high) outside which the sum has at most mass `tail`.
+def _window(laws: list[tuple[Measure, int]], tail: float) -> tuple[int, int]:
+    """[low, high) outside which the sum of `copies` terms of each law has at most mass `tail`.
 
-    Chernoff: P(sum ≥ B) ≤ e^{−θB} E e^{θ first} (E e^{θ base})^copies for every θ > 0, so
-    B = (ln of the product + ln(2/tail))/θ will do. The best θ is sought on a histogram, the bound taken on the law
-    itself; its rounding (below 1e-6 in the logarithm) is a thousandth of a lattice step's worth and B has one to spare.
+    Chernoff: P(sum ≥ B) ≤ e^{−θB} Π (E e^{θ term})^copies for every θ > 0, so B = (ln of the product + ln(2/tail))/θ
+    will do. The best θ is sought on a histogram, the bound taken on the law itself; its rounding (below 1e-6 in the
+    logarithm) is a thousandth of a lattice step's worth and B has one to spare.
     """
-    start = first.start + copies * base.start
-    end = first.end - 1 + copies * (base.end - 1) + 1
-    high = start + _reach(first.mass, base.mass, copies, tail / 2)
-    low = end - 1 - _reach(first.mass[::-1], base.mass[::-1], copies, tail / 2)
+    start = sum(copies * law.start for law, copies in laws)
+    end = sum(copies * (law.end - 1) for law, copies in laws) + 1
+    high = start + _reach([(law.mass, copies) for law, copies in laws], tail / 2)
+    low = end - 1 - _reach([(law.mass[::-1], copies) for law, copies in laws], tail / 2)
     return max(start, low), min(end, high + 1)
 
 
-def _reach(first: Array, base: Array, copies: int, tail: float) -> int:
+def _reach(laws: list[tuple[Array, int]], tail: float) -> int:
     """An offset beyond which the sum of offsets (each from 0) has mass below `tail`."""
-    first, base = first.astype(float), base.astype(float)  # a bound with room for rounding
-    coarse_first, coarse_base = _histogram(first), _histogram(base)
+    laws = [(law.astype(float), copies) for law, copies in laws]  # a bound with room for rounding
+    coarse = [(*_histogram(law), copies) for law, copies in laws]
 
-    def bound(log_theta: float, first_law: tuple[Array, Array], base_law: tuple[Array, Array]) -> float:
+    def bound(log_theta: float, points: list[tuple[Array, Array, int]]) -> float:
         theta = math.exp(log_theta)
-        exponent = _log_moment(theta, *first_law) + copies * _log_moment(theta, *base_law)
+        exponent = sum(copies * _log_moment(theta, offsets, law) for offsets, law, copies in points)
         return (exponent - math.log(tail)) / theta
 
-    mean = float((coarse_base[0] * coarse_base[1]).sum() / coarse_base[1].sum())
-    spread = float(((coarse_base[0] - mean) ** 2 * coarse_base[1]).sum() / coarse_base[1].sum())
-    longest = len(first) + len(base)
-    scale = 1.0 / math.sqrt(copies * spread + longest)
+    variance = 0.0
+    for offsets, law, copies in coarse:
+        mean = float((offsets * law).sum() / law.sum())
+        variance += copies * float(((offsets - mean) ** 2 * law).sum() / law.sum())
+    longest = sum(len(law) for law, _ in laws)
+    scale = 1.0 / math.sqrt(variance + longest)
     low, high = math.log(scale * 1e-3), math.log(scale * 1e3)
     golden = (math.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
-    value_left, value_right = bound(left, coarse_first, coarse_base), bound(right, coarse_first, coarse_base)
+    value_left, value_right = bound(left, coarse), bound(right, coarse)
     for _ in range(22):
         if value_left <= value_right:
             high, right, value_right = right, left, value_left
             left = high - golden * (high - low)
-            value_left = bound(left, coarse_first, coarse_base)
+            value_left = bound(left, coarse)
         else:
             low, left, value_left = left, right, value_right
             right = low + golden * (high - low)
-            value_right = bound(right, coarse_first, coarse_base)
-    exact = [(np.arange(len(law), dtype=float), law) for law in (first, base)]
-    return math.ceil(bound((low + high) / 2, exact[0], exact[1])) + 1
+            value_right = bound(right, coarse)
+    exact = [(np.arange(len(law), dtype=float), law, copies) for law, copies in laws]
+    return math.ceil(bound((low + high) / 2, exact)) + 1
 
 
 def _histogram(mass: Array, bins: int = 1024) -> tuple[Array, Array]:

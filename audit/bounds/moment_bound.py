@@ -48,6 +48,17 @@ class MomentBound:
     def composed(self, copies: int) -> MomentBound:
         return MomentBound(self.orders, self.log_moments * copies)
 
+    def plus(self, other: MomentBound) -> MomentBound:
+        """One run after the other. R is convex in a and 0 at a = 1, so chords between known orders bound it."""
+        a, b = self.orders, other.orders
+        orders = np.union1d(a, b)
+        orders = orders[orders <= min(a[-1], b[-1])]
+        parts = [
+            np.interp(orders, np.append(1.0, known.orders), np.append(0.0, known.log_moments)) * (1 + 4 * UNIT)
+            for known in (self, other)
+        ]
+        return MomentBound(orders, parts[0] + parts[1])
+
     def epsilon(self, delta: float) -> float:
         if delta <= 0:
             return math.inf
@@ -132,6 +143,12 @@ def poisson_moments(sampling_rate: float, noise_multiplier: float) -> MomentBoun
         largest = float(np.abs(parts).max()) + float(gammaln(a + 1))
         moments.append(max(0.0, float(logsumexp(parts))) + (8 * largest + a + 64) * UNIT)
     return MomentBound(orders, np.array(moments))
+
+
+def gaussian_moments(mu: float) -> MomentBound:
+    """N(0, 1) against N(μ, 1), either direction: R = a(a − 1)μ²/2."""
+    orders = np.concatenate((1 + np.geomspace(0.01, 1.0, 40)[:-1], np.arange(2.0, LARGEST_ORDER + 1)))
+    return MomentBound(orders, orders * (orders - 1) * (mu * mu / 2) * (1 + 8 * UNIT))
 
 
 def _log_product(left: Array, right: Array) -> Array:

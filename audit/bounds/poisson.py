@@ -8,20 +8,20 @@ steps and σ in every cell that was tried.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scipy.special import erf, log_ndtr
 
 from ...foundation import InputError
 from .closed_form import sharp_total_variation
-from .composed import ComposedMechanism
+from .composed import RepeatedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
-from .moment_bound import MomentBound, poisson_moments
+from .moment_bound import MomentBound, gaussian_moments, poisson_moments
 from .names import POISSON
 from .parameters import noise, whole_number, within
-from .poisson_law import poisson_law
+from .poisson_law import poisson_law, poisson_step
 from .ratio_law import RatioLaw
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PoissonSampling(ComposedMechanism):
+class PoissonSampling(RepeatedMechanism):
     """sampling_rate q in (0, 1], steps T, noise_multiplier σ (on the sum, over the clipping norm)."""
 
     sampling_rate: float
@@ -49,6 +49,18 @@ class PoissonSampling(ComposedMechanism):
     def copies(self) -> int:
         return self.steps
 
+    def repeated(self, copies: int) -> PoissonSampling:
+        return replace(self, steps=copies)
+
+    @property
+    def log_one_plus_chi_square(self) -> float:
+        """T ln(1 + q²v), v = e^{1/σ²} − 1 = T ln(1 − q² + q² e^{1/σ²})."""
+        inverse_square = 1.0 / self.noise_multiplier / self.noise_multiplier
+        growth = 2 * math.log(self.sampling_rate) + inverse_square
+        if growth > 30:  # e^{1/σ²} may overflow; the constant 1 − q² adds less than e^{-30}
+            return self.steps * (growth + math.exp(-30))
+        return self.steps * math.log1p(self.sampling_rate**2 * math.expm1(inverse_square))
+
     @property
     def gaussian(self) -> Gaussian:
         return Gaussian(self.noise_multiplier, self.steps)
@@ -57,10 +69,18 @@ class PoissonSampling(ComposedMechanism):
     def is_gaussian(self) -> bool:
         return self.sampling_rate == 1
 
-    def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw:
-        return poisson_law(self.sampling_rate, self.noise_multiplier, resolution, tail, longest, extended)
+    def log_step(self, resolution: float) -> float:
+        return poisson_step(self.sampling_rate, self.noise_multiplier, resolution)
+
+    def ratio_law(
+        self, resolution: float, tail: float, longest: int, extended: bool = False, log_step: float | None = None
+    ) -> RatioLaw:
+        step = self.log_step(resolution) if log_step is None else log_step
+        return poisson_law(self.sampling_rate, self.noise_multiplier, tail, longest, extended, step)
 
     def moments(self, direction: str) -> MomentBound:
+        if self.is_gaussian:
+            return gaussian_moments(self.gaussian.mu)
         return poisson_moments(self.sampling_rate, self.noise_multiplier).composed(self.steps)
 
     def accuracy_bound(self) -> float:
@@ -69,13 +89,8 @@ class PoissonSampling(ComposedMechanism):
 
     def total_variation_in_closed_form(self) -> Interval:
         """Above: chi-square, 1 + c = (1 + q²v)^T, sharp branch; the Gaussian; T times one step. Below: one step."""
-        inverse_square = 1.0 / self.noise_multiplier / self.noise_multiplier
-        growth = 2 * math.log(self.sampling_rate) + inverse_square
+        log_c = self.log_one_plus_chi_square
         one_step = self.sampling_rate * float(erf(1 / (2 * math.sqrt(2) * self.noise_multiplier)))
-        if growth > 30:
-            log_c = self.steps * growth
-        else:
-            log_c = self.steps * math.log1p(self.sampling_rate**2 * math.expm1(inverse_square))
         c = math.expm1(log_c) if log_c < 709 else math.inf
         upper = min(sharp_total_variation(c), 2 * float(self.gaussian.accuracy().upper) - 1, self.steps * one_step)
         return Interval(one_step * (1 - 1e-12), min(1.0, upper * (1 + 1e-12) + 1e-15))

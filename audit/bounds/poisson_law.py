@@ -25,22 +25,29 @@ LARGEST_LOG = 600.0
 REACH_POINTS = 600  # the lattice has at most about this many points, divided by the resolution
 
 
-def poisson_law(
-    sampling_rate: float, noise_multiplier: float, resolution: float, tail: float, longest: int, extended: bool = False
-) -> RatioLaw:
-    """0 < sampling_rate < 1. `resolution`, `tail`, `longest`, `extended` as in `allocation_law`."""
-    rate = sampling_rate
+def poisson_step(sampling_rate: float, noise_multiplier: float, resolution: float) -> float:
+    """The step of the log lattice: `resolution` of one step's scale."""
     inverse_square = 1.0 / noise_multiplier / noise_multiplier
-    gain = rate * (2 * float(ndtr(1 / (2 * noise_multiplier))) - 1)  # total variation of one step, exactly
-    scale = min(rate * math.sqrt(math.expm1(min(inverse_square, 700.0))), 2.5 * gain)
+    gain = sampling_rate * (2 * float(ndtr(1 / (2 * noise_multiplier))) - 1)  # total variation of one step, exactly
+    scale = min(sampling_rate * math.sqrt(math.expm1(min(inverse_square, 700.0))), 2.5 * gain)
+    # where large ratios are rare, a lattice as fine as one step's own scale would have more points than are of use
+    top = min(edge_of_present_tail(1e-16, noise_multiplier), LARGEST_LOG)
+    reach = math.log1p(sampling_rate * math.expm1(top))
+    return trimmed(resolution * max(scale, reach / REACH_POINTS))
+
+
+def poisson_law(
+    sampling_rate: float, noise_multiplier: float, tail: float, longest: int, extended: bool, step: float
+) -> RatioLaw:
+    """0 < sampling_rate ≤ 1 (1: the Gaussian mechanism). `tail`, `longest`, `extended` as in `allocation_law`;
+    `step`: of the log lattice.
+    """
+    rate = sampling_rate
     top = edge_of_present_tail(tail, noise_multiplier)
     bottom = edge_of_absent_tail(tail, noise_multiplier)
     if top > LARGEST_LOG:
         raise MemoryLimit
-    # where large ratios are rare, a lattice as fine as one step's own scale would have more points than are of use
-    reach = math.log1p(rate * math.expm1(top))
-    step = trimmed(resolution * max(scale, reach / REACH_POINTS))
-    last = math.ceil(reach / step) + 1
+    last = math.ceil(math.log1p(rate * math.expm1(top)) / step) + 1
     first = math.floor(math.log1p(rate * math.expm1(bottom)) / step) - 1
     if last - first > longest:
         raise MemoryLimit

@@ -31,6 +31,10 @@ from .parameters import positive, real_number, whole_number, within
 E = math.e
 
 
+class Infeasible(InputError):
+    """The theorem promises nothing for these parameters: no mistake of the user's, but no answer either."""
+
+
 def noise_multiplier_of_epsilon(epsilon: float, delta: float) -> float:
     """σ = √(2(ε + ln(1/δ))/ε)."""
     epsilon, delta = positive("epsilon", epsilon), within("delta", delta, 0, 1, "commonly 1/records")
@@ -41,7 +45,7 @@ def epsilon_of_noise_multiplier(noise_multiplier: float, delta: float) -> float:
     """ε = 2 ln(1/δ)/(σ² − 2), for σ > √2."""
     sigma, delta = positive("noise_multiplier", noise_multiplier), within("delta", delta, 0, 1, "commonly 1/records")
     if sigma <= math.sqrt(2):
-        raise InputError(f"noise_multiplier must exceed √2 = 1.41421 for this closed form, got {noise_multiplier!r}")
+        raise Infeasible(f"noise_multiplier must exceed √2 = 1.41421 for this closed form, got {noise_multiplier!r}")
     return -2 * math.log(delta) / (sigma * sigma - 2)
 
 
@@ -67,7 +71,7 @@ def smallest_gamma(epsilon: float, epochs: float, sigma: float) -> float:
     while not enough(high):
         low, high = high, 2 * high
         if high > 1e12:
-            raise InputError(f"no gamma exists for epsilon {epsilon:g} and epochs {epochs:g}: raise the epochs")
+            raise Infeasible(f"no gamma exists for epsilon {epsilon:g} and epochs {epochs:g}: raise the epochs")
     return _bisect(enough, low, high)
 
 
@@ -174,6 +178,17 @@ def plan_from_budget(
     return _plan(n, k, epsilon, delta, gamma, sigma, rounds, theta)
 
 
+def plan_at_rounds(
+    records: int, epochs: float, epsilon: float, rounds: int, delta: float | None = None, theta: float = 1.0
+) -> Plan:
+    """A run given in whole, judged for a budget: the same σ, whether or not the rounds stand at their bound."""
+    n, k, delta, theta = _common(records, epochs, delta, theta)
+    epsilon = positive("epsilon", epsilon)
+    sigma = noise_multiplier_of_epsilon(epsilon, delta)
+    steps = whole_number("rounds", rounds)
+    return _plan(n, k, epsilon, delta, smallest_gamma(epsilon, k, sigma), sigma, steps, theta)
+
+
 def plan_from_run(
     records: int, epochs: float, sample_size: float, delta: float | None = None, theta: float = 1.0
 ) -> Plan:
@@ -193,7 +208,7 @@ def plan_from_run(
     while not enough(high):
         low, high = high, high * 1.005
         if high > 1e6:
-            raise InputError(
+            raise Infeasible(
                 f"no gamma exists for sample_size {size:g} of {n} records: the sampling rate {rate:g} is too large; "
                 "lower sample_size"
             )
@@ -219,7 +234,7 @@ def plan_from_noise(
     rate, unit = theta * theta * size / n, theta * theta * k * size / n
     gamma = growth(rate, sigma)
     if gamma == math.inf:
-        raise InputError(
+        raise Infeasible(
             f"noise_multiplier {sigma:g} is too small for sampling rate {rate:g}: raise it or lower sample_size"
         )
     epsilon = max(epsilon_of_noise_multiplier(sigma, delta), gamma * unit)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .composed_measure import Parts
 from .interval import Interval
+from .lattice import Measure
 from .ratio_law import RatioLaw
 from .side import Side, Slack
 
@@ -17,25 +19,42 @@ Array = NDArray[Any]
 
 
 class Profile:
-    """`copies` independent epochs (or steps) of a `RatioLaw`."""
+    """Independent epochs (or steps): `parts` of them, (law, copies), on log lattices of one step."""
 
-    def __init__(self, law: RatioLaw, copies: int, tail: float, longest: int) -> None:
-        self.law = law
+    def __init__(self, parts: Sequence[tuple[RatioLaw, int]], tail: float, longest: int) -> None:
+        step, extended = parts[0][0].step, parts[0][0].extended
+        if any(law.step != step for law, _ in parts):
+            raise ValueError("laws on lattices of different steps cannot be composed")
+
+        def total(of: Callable[[RatioLaw], float]) -> float:
+            return sum(copies * of(law) for law, copies in parts)
 
         def slack(zero: float) -> Slack:
             return Slack(
-                missing=copies * law.missing,
+                missing=total(lambda law: law.missing),
                 zero=zero,
-                base=copies * law.base_error,
-                mean=copies * law.mean_error,
-                clip=copies * law.clip_error,
+                base=total(lambda law: law.base_error),
+                mean=total(lambda law: law.mean_error),
+                clip=total(lambda law: law.clip_error),
             )
 
-        remove = (law.upper_present, law.lower_present, law.lower_absent_tilted)
-        add = tuple(m.reflected() for m in (law.upper_absent, law.lower_absent, law.lower_present_tilted))
-        zero = -math.expm1(copies * math.log1p(-min(law.zero, 0.5))) if law.zero < 0.5 else 1.0
-        self.remove = Side(law.step, remove, slack(0.0), copies, tail, longest, law.extended)
-        self.add = Side(law.step, (add[0], add[1], add[2]), slack(zero), copies, tail, longest, law.extended)
+        def laws(of: Callable[[RatioLaw], Measure]) -> Parts:
+            return [(of(law), copies) for law, copies in parts]
+
+        remove = (
+            laws(lambda law: law.upper_present),
+            laws(lambda law: law.lower_present),
+            laws(lambda law: law.lower_absent_tilted),
+        )
+        add = (
+            laws(lambda law: law.upper_absent.reflected()),
+            laws(lambda law: law.lower_absent.reflected()),
+            laws(lambda law: law.lower_present_tilted.reflected()),
+        )
+        zero = -math.expm1(total(lambda law: math.log1p(-min(law.zero, 0.5))))
+        zero = zero if all(law.zero < 0.5 for law, _ in parts) else 1.0
+        self.remove = Side(step, remove, slack(0.0), tail, longest, extended)
+        self.add = Side(step, add, slack(zero), tail, longest, extended)
 
     def _sides(self, direction: str) -> list[Side]:
         return [side for name, side in (("remove", self.remove), ("add", self.add)) if direction in (name, "both")]

@@ -8,15 +8,15 @@ only M, E and σ can promise less than the exact values computed here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from . import closed_form
-from .allocation_law import allocation_law
-from .composed import ComposedMechanism
+from .allocation_law import allocation_law, allocation_step
+from .composed import RepeatedMechanism
 from .gaussian import Gaussian
 from .interval import Interval
 from .moment_bound import MomentBound, allocation_add, allocation_remove
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RandomAllocation(ComposedMechanism):
+class RandomAllocation(RepeatedMechanism):
     """steps_per_epoch M, epochs E, noise_multiplier σ (on the sum, over the clipping norm; add/remove adjacency)."""
 
     steps_per_epoch: int
@@ -47,6 +47,10 @@ class RandomAllocation(ComposedMechanism):
     @property
     def chi_square(self) -> float:
         return closed_form.chi_square(self.steps_per_epoch, self.epochs, self.noise_multiplier)
+
+    @property
+    def log_one_plus_chi_square(self) -> float:
+        return closed_form.log_one_plus_chi_square(self.steps_per_epoch, self.epochs, self.noise_multiplier)
 
     def accuracy_bound(self) -> float:
         """1/2 + U(c)/2, the closed form with its sharp branch; Φ(√E/(2σ)) for M = 1, where that is exact."""
@@ -87,6 +91,9 @@ class RandomAllocation(ComposedMechanism):
     def copies(self) -> int:
         return self.epochs
 
+    def repeated(self, copies: int) -> RandomAllocation:
+        return replace(self, epochs=copies)
+
     @property
     def gaussian(self) -> Gaussian:
         return Gaussian(self.noise_multiplier, self.epochs)
@@ -95,8 +102,14 @@ class RandomAllocation(ComposedMechanism):
     def is_gaussian(self) -> bool:
         return self.steps_per_epoch == 1
 
-    def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw:
-        return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest, extended)
+    def log_step(self, resolution: float) -> float:
+        return allocation_step(self.steps_per_epoch, self.noise_multiplier, resolution)
+
+    def ratio_law(
+        self, resolution: float, tail: float, longest: int, extended: bool = False, log_step: float | None = None
+    ) -> RatioLaw:
+        step = self.log_step(resolution) if log_step is None else log_step
+        return allocation_law(self.steps_per_epoch, self.noise_multiplier, resolution, tail, longest, extended, step)
 
     def moments(self, direction: str) -> MomentBound:
         one_epoch = allocation_remove if direction == "remove" else allocation_add

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -22,20 +22,18 @@ FITS = 1.3  # between a grid that fits and one this much finer that does not, no
 
 
 class Composed(Protocol):
-    """A mechanism that is the composition of `copies` identical independent parts."""
+    """A mechanism that is the composition of independent parts, each with a law on one log lattice."""
 
-    @property
-    def copies(self) -> int: ...
-
-    def ratio_law(self, resolution: float, tail: float, longest: int, extended: bool = False) -> RatioLaw: ...
+    def parts(
+        self, resolution: float, tail: float, longest: int, extended: bool = False
+    ) -> Sequence[tuple[RatioLaw, int]]: ...
 
 
 @lru_cache(maxsize=6)
 def profile_of(mechanism: Any, resolution: float, extended: bool = False) -> Profile:
     """The mechanism's profile on a grid; the last few are kept, since accuracy, ε and TPR share them."""
     longest = LONGEST // 2 if extended else LONGEST
-    law = mechanism.ratio_law(resolution, TAIL / mechanism.copies, longest, extended)
-    return Profile(law, mechanism.copies, TAIL, longest)
+    return Profile(mechanism.parts(resolution, TAIL, longest, extended), TAIL, longest)
 
 
 def refine(

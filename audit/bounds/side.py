@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .composed_measure import ComposedMeasure
-from .lattice import Measure
+from .composed_measure import ComposedMeasure, Parts
 from .rounding import UNIT, pairwise_sum_error
 
 Array = NDArray[Any]
@@ -50,15 +49,14 @@ class Side:
     def __init__(
         self,
         step: float,
-        laws: tuple[Measure, Measure, Measure],
+        laws: tuple[Parts, Parts, Parts],
         slack: Slack,
-        copies: int,
         tail: float,
         longest: int,
         extended: bool,
     ) -> None:
         self.step, self.slack = step, slack
-        self._laws, self._compose = laws, lambda epoch: ComposedMeasure(epoch, copies, step, tail, longest, extended)
+        self._laws, self._compose = laws, lambda parts: ComposedMeasure(parts, step, tail, longest, extended)
 
     @cached_property
     def upper(self) -> ComposedMeasure:

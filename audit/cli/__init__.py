@@ -159,6 +159,7 @@ LONGEST_ERROR = 1000  # characters of one line
 
 def _after_interruption(arguments: list[str]) -> str:
     resumes = arguments[:1] in (["train"], ["lira"], ["repeat"]) or {"craft", "ibis", "--seed"} <= set(arguments)
+    resumes = resumes or {"plan", "--measure"} <= set(arguments)
     if resumes:
         return "what was finished is on disk; the same command resumes"
     return "no file is left half written; the same command begins again"

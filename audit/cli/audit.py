@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,12 +21,9 @@ from .claim_options import (
     claim_from_options,
     delta_remark,
 )
+from .guess_options import Guesses, GuessRule, guess_rule_from_options
 from .options import Json, Quiet, print_json, remark
 from .replacing import replacing_audit
-
-if TYPE_CHECKING:
-    from ..verdict.estimate import Estimate
-    from ..verdict.result import AuditResult
 
 app = typer.Typer(add_completion=False)
 
@@ -60,16 +57,8 @@ def audit(
         Path | None,
         typer.Option("--run", help="run.json or its folder: what was run; a claim must not contradict it."),
     ] = None,
-    guess_rule: Annotated[
-        str | None,
-        typer.Option("--guess-rule", help="grid (default), fixed, all, sign, split, calibrated; before coins open."),
-    ] = None,
-    guesses: Annotated[
-        str | None,
-        typer.Option(
-            "--guesses", help='A number fixed in advance: "100" (half each way) or "60,40" (member, non-member).'
-        ),
-    ] = None,
+    guess_rule: GuessRule = None,
+    guesses: Guesses = None,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the estimates, one-sided for bounds.")] = 0.95,
     alpha: Annotated[float, typer.Option("--alpha", help="Error of the verdict: rejected if p-value < alpha.")] = 0.05,
     looks: Annotated[
@@ -117,6 +106,7 @@ def audit(
 
     Example: coalmine audit --scores scores.csv --coins coins.json --claim claim.json --output runs/x/audit.json
     """
+    from ...reports.terminal import audit_lines
     from ..verdict.facts import ThreatModel
     from ..verdict.input import AuditInput, read_evidence
     from ..verdict.judge import judge
@@ -156,7 +146,7 @@ def audit(
     if json:
         print_json(result.to_json())
     else:
-        for line in [*summary(result), *delta_remark(epsilon, delta)]:
+        for line in [*audit_lines(result), *delta_remark(epsilon, delta)]:
             typer.echo(line)
         if output is not None:
             remark(f"written: {output}", quiet)
@@ -172,76 +162,3 @@ def _check_words(access: str, canary_kind: str, insertion: str) -> None:
     ):
         if given not in words:
             raise InputError(f"{option} {given!r} is not known: choose {' or '.join(words)}")
-
-
-def guess_rule_from_options(name: str | None, guesses: str | None) -> Any:
-    """The grid, unless a rule is named; `--guesses 100` or `60,40` alone is the rule fixed. Errors: InputError."""
-    from ..estimators.guess_rules import guess_rule
-
-    if name == "fixed" and guesses is None:
-        raise InputError("--guess-rule fixed needs the number of guesses: add --guesses 100, or --guesses 60,40")
-    if guesses is None:
-        return guess_rule(name or "grid")
-    parts = guesses.split(",")
-    if not 1 <= len(parts) <= 2 or not all(part.strip().isdecimal() for part in parts):
-        raise InputError(f'--guesses {guesses!r} must be one whole number, or two as in "60,40"')
-    numbers = [int(part) for part in parts]
-    highest, lowest = numbers if len(numbers) == 2 else ((numbers[0] + 1) // 2, numbers[0] // 2)
-    return guess_rule(name or "fixed", highest, lowest)
-
-
-def summary(result: AuditResult) -> list[str]:
-    """What a person reads: verdict first, then every number with its class; bounds rounded to the safe side."""
-    from ...reports.rounding import at_least, at_most, number, plain
-    from ...reports.summary import canaries_in_words, guessed
-
-    counts = result.counts
-    lines = [
-        result.verdict_text,
-        *(one.replace("ε", "epsilon") for one in guessed(result)),
-        f"{canaries_in_words(result).replace('×', 'x')} ({counts.members} members, {counts.non_members} "
-        f"non-members), {counts.undefined} undefined, {counts.ties} tied; rule {result.guess_rule.name}",
-    ]
-    if result.fair_coins:
-        lines.append(f"commitment: {result.provenance.commitment}")
-    lines += [_estimate_line(result, estimate) for estimate in result.estimates]
-    for point in result.roc.operating_points if result.roc is not None else ():
-        at = f"TPR at FPR {point.false_positive_rate:g}"
-        if point.refused or point.interval is None or point.counts is None:
-            lines.append(f"  {at}: refused ({point.refused})")
-        else:
-            low, high = point.interval
-            tp, fp, _, _ = point.counts
-            lines.append(
-                f"  {at}: {number(point.true_positive_rate)} [{at_least(low)}, {at_most(high)}] "
-                f"(tp {tp}, fp {fp}; class {result.roc.validity if result.roc else 'none'})"
-            )
-    lines += [f"remark: {text}" for text in result.remarks]
-    return [plain(line) for line in lines]
-
-
-def _estimate_line(audit: AuditResult, estimate: Estimate) -> str:
-    from ...reports.rounding import UP, at_least, at_most, number, p_value, percent
-    from ...reports.summary import informative
-
-    name, quantity = (text.replace("_", " ") for text in (estimate.name, estimate.quantity))
-    named = name if name == quantity else f"{quantity}, {name}"
-    if estimate.value is None:
-        value = "none"
-    elif not informative(audit, estimate):
-        value = "not informative, no bound below the claimed one"
-    elif quantity == "noise multiplier":
-        value = f"at most {at_most(estimate.value)}"
-    elif quantity == "epsilon":
-        value = f"at least {at_least(estimate.value)}"
-    else:
-        value = p_value(estimate.value) if quantity == "p value" else number(estimate.value)
-    interval = estimate.interval
-    within = "" if interval is None else f" [{at_least(interval[0])}, {at_most(interval[1])}]"
-    at = "" if estimate.delta is None else f" at delta {estimate.delta:g}"
-    confidence = "" if estimate.confidence is None else f", {estimate.confidence:g} confidence"
-    line = f"  {named}: {value}{within}{at} (class {estimate.validity}{confidence})"
-    allowed = audit.claim.accuracy.promised if audit.claim and audit.claim.accuracy else None
-    if quantity == "attack accuracy" and allowed is not None:
-        line += f"; the claim allows at most {percent(allowed, UP)}"
-    return line

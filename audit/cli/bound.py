@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ...foundation import InputError
-from .options import Json, Quiet, print_json, print_table, progress
-from .replacing import FIGURE, replacing
-from .sweep import check_plot, down, numbers, plot, swept, up
+from .batch_size import BatchSize, Records, shape_of_batches
+from .bound_description import SCHEMA_VERSION, describe, flat, neighbours
+from .bound_table import show
+from .options import Json, Quiet, print_json, progress, remark
+from .phases import Phases, mechanism_of_phases
+from .replacing import CERTIFICATE, FIGURE, SWEEP_TABLE, replacing
+from .sweep import axes, check_plot, numbers, plot, points_of, write_table
 
 app = typer.Typer()
 
@@ -19,9 +22,9 @@ app = typer.Typer()
 @app.command()
 def bound(
     noise_multiplier: Annotated[
-        str,
+        str | None,
         typer.Option(help="Noise on the sum of clipped gradients / clipping norm. Number, list or first:last:step."),
-    ],
+    ] = None,
     steps_per_epoch: Annotated[str | None, typer.Option(help="Optimiser steps in one epoch. May be swept.")] = None,
     epochs: Annotated[str, typer.Option(help="Epochs. May be swept.")] = "1",
     mechanism: Annotated[
@@ -33,9 +36,26 @@ def bound(
     false_positive_rate: Annotated[
         list[float] | None, typer.Option(help="For the true-positive rate; may be repeated. Default 0.001, 0.01, 0.1.")
     ] = None,
+    phase: Phases = None,
+    records: Records = None,
+    batch_size: BatchSize = None,
+    group_size: Annotated[
+        int, typer.Option(min=1, help="Also for groups: users with up to this many records each.")
+    ] = 1,
     width: Annotated[float, typer.Option(help="Width asked of the accuracy interval.")] = 1e-6,
     plot_file: Annotated[
         Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
+    ] = None,
+    quantity: Annotated[str, typer.Option(help="What --plot draws: accuracy, epsilon or tpr.")] = "accuracy",
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", callback=replacing(SWEEP_TABLE), help="Write a row a setting.")
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            callback=replacing(CERTIFICATE),
+            help="Write what a reader needs to prove both ends without coalmine (verifier.py, 200 lines).",
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -46,95 +66,89 @@ def bound(
     """
     from ..bounds import canonical_name
 
-    mechanism = canonical_name(mechanism)
-    options = _options(mechanism, noise_multiplier, steps_per_epoch, epochs, sampling_rate, steps)
-    name = swept(options)
-    check_plot(plot_file, name)
     rates = false_positive_rate if false_positive_rate else [0.001, 0.01, 0.1]
-    points = (
-        [{key: values[0] for key, values in options.items()} | {name: v} for v in options[name]]
-        if name
-        else [{key: values[0] for key, values in options.items()}]
-    )
-    mechanisms = [_mechanism(mechanism, point) for point in points]  # bad input shows before long work
-    results = [
-        describe(mechanism, delta, rates, width)
-        for mechanism in progress(mechanisms, len(mechanisms), "bounds", quiet or len(mechanisms) == 1)
-    ]
-    if plot_file is not None and name is not None:
-        series = {
-            "closed form": [r["accuracy"]["closed_form"] for r in results],
-            "exact, upper end": [r["accuracy"]["upper"] for r in results],
-            "exact, lower end": [r["accuracy"]["lower"] for r in results],
-        }
-        plot(plot_file, name, options[name], series, "attack accuracy")
-    if json:
-        print_json(results[0] if name is None else {"sweep": name, "results": results})
+    names: list[str] = []
+    if phase:
+        if noise_multiplier is not None or steps_per_epoch is not None or steps is not None:
+            raise InputError("--phase names a whole mechanism: give its parameters in it, and no others")
+        mechanisms = [mechanism_of_phases(phase)]
     else:
-        _show(results, name)
-
-
-def describe(mechanism: Any, delta: float, rates: list[float], width: float) -> dict[str, Any]:
-    """Everything that `bound` says of one mechanism, as plain numbers."""
-    from ..bounds import Interval, closed_form
-
-    accuracy = mechanism.accuracy(width)
-    epsilon = mechanism.epsilon(delta)
-    found = mechanism.true_positive_rate(rates)
-    c = getattr(mechanism, "chi_square", None)
-    result: dict[str, Any] = {
-        "mechanism": mechanism.record(),
-        "adjacency": "add_remove",
-        "accuracy": {"closed_form": float(mechanism.accuracy_bound()), **accuracy.record()},
-        "epsilon": {"delta": delta, **_finite(epsilon.record())},
-        "true_positive_rate": [
-            {
-                "false_positive_rate": rate,
-                "closed_form": None if c is None else closed_form.true_positive_rate_bound(c, rate),
-                **Interval(found.lower[i], found.upper[i], found.remark).record(),
-            }
-            for i, rate in enumerate(rates)
-        ],
-    }
-    if mechanism.name == "random_allocation":
-        m, e, sigma = mechanism.steps_per_epoch, mechanism.epochs, mechanism.noise_multiplier
-        result["for_comparison"] = {
-            "one_line_bound": float(closed_form.one_line_bound(m, e, sigma)),
-            "sum_statistic_lower_bound": 0.5 + float(closed_form.sum_statistic_lower_bound(m, e, sigma)) / 2,
-            "gaussian_limit_not_a_bound": 0.5 + float(closed_form.gaussian_limit(m, e, sigma)) / 2,
+        if noise_multiplier is None:
+            raise InputError("--noise-multiplier is missing: give it, or --phase; see coalmine bound --help")
+        mechanism = canonical_name(mechanism)
+        shape, words = shape_of_batches(mechanism, records, batch_size, epochs)
+        for line in words:
+            remark(line, quiet)
+        given = {
+            "steps_per_epoch": steps_per_epoch or shape.get("steps_per_epoch"),
+            "epochs": epochs,
+            "sampling_rate": sampling_rate or shape.get("sampling_rate"),
+            "steps": steps or shape.get("steps"),
+            "noise_multiplier": noise_multiplier,
         }
-    return result
+        options = _options(mechanism, given)
+        names = axes(options)
+        mechanisms = [_mechanism(mechanism, point) for point in points_of(options, names)]  # bad input shows now
+    check_plot(plot_file, names[0] if names else None)
+    if quantity not in _QUANTITIES:
+        raise InputError(f"--quantity must be one of {', '.join(_QUANTITIES)}, got {quantity!r}")
+    if certificate is not None and len(mechanisms) > 1:
+        raise InputError("--certificate is for one setting: no sweep")
+    results = [
+        describe(one, delta, rates, width)
+        for one in progress(mechanisms, len(mechanisms), "bounds", quiet or len(mechanisms) == 1)
+    ]
+    if len(mechanisms) == 1 and results[0]["adjacency"] == "add_remove" and "certainty" not in results[0]:
+        results[0]["neighbours"] = neighbours(mechanisms[0], delta, group_size)
+    elif group_size > 1:
+        raise InputError("--group-size is for one setting of a scheme under add/remove: no sweep")
+    if plot_file is not None:
+        _plot(plot_file, results, names, quantity, rates[0])
+    if csv_file is not None:
+        write_table(csv_file, [flat(r) for r in results])
+    if certificate is not None:
+        from ..bounds.certificate import write_certificate
+
+        write_certificate(certificate, mechanisms[0], delta)
+    if json:
+        print_json(
+            results[0] if not names else {"schema_version": SCHEMA_VERSION, "sweep": _sweep(names), "results": results}
+        )
+    else:
+        show(results, names)
 
 
-def _finite(ends: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity: null, and why."""
-    plain = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in ends.items()
-    }
-    if None in plain.values():
-        plain["reason"] = "infinite: no finite epsilon holds at this delta"
-    return plain
+def _sweep(names: list[str]) -> str | list[str]:
+    return names[0] if len(names) == 1 else names
 
 
-def _options(
-    name: str,
-    noise_multiplier: str,
-    steps_per_epoch: str | None,
-    epochs: str,
-    sampling_rate: str | None,
-    steps: str | None,
-) -> dict[str, list[float]]:
+_QUANTITIES = {"accuracy": "attack accuracy", "epsilon": "epsilon", "tpr": "TPR"}
+
+
+def _plot(path: Path, results: list[dict[str, Any]], names: list[str], quantity: str, rate: float) -> None:
+    """The first swept option along x; of a second one, a line each."""
+    x = sorted({r["mechanism"][names[0]] for r in results})
+    key = "true_positive_rate" if quantity == "tpr" else quantity
+    series: dict[str, list[Any]] = {}
+    for r in results:
+        label = "" if len(names) == 1 else f"{names[1].replace('_', ' ')} {r['mechanism'][names[1]]:g}, "
+        value = r[key][0] if quantity == "tpr" else r[key]
+        if "closed_form" in value and value["closed_form"] is not None and len(names) == 1:
+            series.setdefault("closed form", []).append(value["closed_form"])
+        series.setdefault(f"{label}exact, upper end", []).append(value["upper"])
+        if len(names) == 1:
+            series.setdefault("exact, lower end", []).append(value["lower"])
+    fixed = ", ".join(f"{k} {v}" for k, v in results[0]["mechanism"].items() if k not in ("name", *names))
+    at = {"epsilon": f" at delta {results[0]['epsilon']['delta']:g}", "tpr": f" at FPR {rate:g}"}.get(quantity, "")
+    title = f"{results[0]['mechanism']['name']}, {fixed}" if fixed else results[0]["mechanism"]["name"]
+    plot(path, names[0], x, series, _QUANTITIES[quantity] + at, title)
+
+
+def _options(name: str, given: dict[str, str | None]) -> dict[str, list[float]]:
     from ..bounds import MECHANISM_NAMES, mechanism_fields
 
     if name not in MECHANISM_NAMES:
         raise InputError(f"--mechanism must be one of {', '.join(MECHANISM_NAMES)}, got {name!r}")
-    given = {
-        "steps_per_epoch": steps_per_epoch,
-        "epochs": epochs,
-        "sampling_rate": sampling_rate,
-        "steps": steps,
-        "noise_multiplier": noise_multiplier,
-    }
     wanted = mechanism_fields(name)
     chosen: dict[str, list[float]] = {}
     for key in wanted:
@@ -156,66 +170,3 @@ def _mechanism(name: str, point: dict[str, float]) -> Any:
     from ..bounds import mechanism_from_record
 
     return mechanism_from_record({"name": name, **point})
-
-
-def _show(results: list[dict[str, Any]], name: str | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    if name is not None:
-        table = Table(title="No attack does better (add/remove adjacency)")
-        for column in (name.replace("_", " "), "accuracy: closed form", "exact, lower", "exact, upper", "epsilon ≤"):
-            table.add_column(column, justify="right")
-        for r in results:
-            accuracy, epsilon = r["accuracy"], r["epsilon"]["upper"]
-            table.add_row(
-                f"{r['mechanism'][name]:g}",
-                up(accuracy["closed_form"], 6),
-                down(accuracy["lower"], 7),
-                up(accuracy["upper"], 7),
-                up(epsilon, 5),
-            )
-        print_table(table)
-        _remarks(console, results)
-        return
-    (r,) = results
-    record = ", ".join(f"{key} {value}" for key, value in r["mechanism"].items() if key != "name")
-    table = Table(title=f"{r['mechanism']['name']}: {record}")
-    for column in ("no attack exceeds", "closed form", "exact, lower end", "exact, upper end"):
-        table.add_column(column, justify="right")
-    accuracy, epsilon = r["accuracy"], r["epsilon"]
-    table.add_row("accuracy", up(accuracy["closed_form"], 7), down(accuracy["lower"], 9), up(accuracy["upper"], 9))
-    table.add_row(f"epsilon at delta {epsilon['delta']:g}", "–", down(epsilon["lower"], 6), up(epsilon["upper"], 6))
-    for rate in r["true_positive_rate"]:
-        formula = "–" if rate["closed_form"] is None else up(rate["closed_form"], 6)
-        table.add_row(
-            f"TPR at FPR {rate['false_positive_rate']:g}", formula, down(rate["lower"], 6), up(rate["upper"], 6)
-        )
-    print_table(table)
-    _remarks(console, results)
-    if "for_comparison" in r:
-        other = r["for_comparison"]
-        console.print(
-            f"For comparison: one-line bound {other['one_line_bound']:.7f}; the attack on the sum reaches "
-            f"{other['sum_statistic_lower_bound']:.7f}; Gaussian limit {other['gaussian_limit_not_a_bound']:.7f} "
-            "(not a bound)."
-        )
-    console.print("Add/remove adjacency. The exact value lies between its two ends, whatever the attack.", style="dim")
-
-
-def _remarks(console: Any, results: list[dict[str, Any]]) -> None:
-    """Which intervals are wider than was asked for, and why: each once."""
-    said = dict.fromkeys(
-        f"{what}: {part['remark']}"
-        for r in results
-        for what, parts in (
-            ("accuracy", [r["accuracy"]]),
-            (f"epsilon at delta {r['epsilon']['delta']:g}", [r["epsilon"]]),
-            ("TPR at FPR", r["true_positive_rate"]),
-        )
-        for part in parts
-        if "remark" in part
-    )
-    for line in said:
-        console.print(f"Width not met. {line}.", style="yellow")

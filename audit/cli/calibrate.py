@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
+from .bound_description import SCHEMA_VERSION
 from .options import Json, Quiet, print_json, print_table, progress
-from .replacing import FIGURE, replacing
-from .sweep import check_plot, down, numbers, plot, swept, up
+from .replacing import FIGURE, SWEEP_TABLE, replacing
+from .sweep import check_plot, down, numbers, plot, swept, up, write_table
 
 app = typer.Typer()
 
@@ -23,6 +24,9 @@ def calibrate(
         float | None, typer.Option(help="Instead of --epochs: find the largest number of epochs for this noise.")
     ] = None,
     accuracy: Annotated[str | None, typer.Option(help="Target: attack accuracy in (0.5, 1). May be swept.")] = None,
+    advantage: Annotated[
+        str | None, typer.Option(help="Target: TPR - FPR of the best attack, 2 accuracy - 1. May be swept.")
+    ] = None,
     true_positive_rate: Annotated[str | None, typer.Option(help="Target: TPR at --false-positive-rate.")] = None,
     false_positive_rate: Annotated[float | None, typer.Option(help="For --true-positive-rate.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Target: epsilon at --delta. May be swept.")] = None,
@@ -37,6 +41,9 @@ def calibrate(
     ] = None,
     plot_file: Annotated[
         Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", callback=replacing(SWEEP_TABLE), help="Write a row a setting.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -62,6 +69,7 @@ def calibrate(
     for key, text in {
         **given,
         "accuracy": accuracy,
+        "advantage": advantage,
         "true_positive_rate": true_positive_rate,
         "epsilon": epsilon,
     }.items():
@@ -87,9 +95,13 @@ def calibrate(
             "exact": [r["noise_multiplier"] for r in results],
             "closed form": [r["closed_form_noise_multiplier"] for r in results],
         }
-        plot(plot_file, name, options[name], series, "noise multiplier")
+        plot(plot_file, name, options[name], series, "noise multiplier", _title(mechanism, fixed, name))
+    if csv_file is not None:
+        write_table(csv_file, [_flat(r) for r in results])
     if json:
-        print_json(results[0] if name is None else {"sweep": name, "results": results})
+        print_json(
+            results[0] if name is None else {"schema_version": SCHEMA_VERSION, "sweep": name, "results": results}
+        )
     else:
         _show(results, name, mechanism)
 
@@ -100,9 +112,38 @@ def _one(
     from ..bounds import mechanism_kind
 
     kind: Any = mechanism_kind(mechanism)
-    target = {key: value for key, value in point.items() if key not in shape}
+    target = _as_accuracy({key: value for key, value in point.items() if key not in shape})
     found = kind.calibrate(*(point[key] for key in shape), **target, **targets, tolerance=tolerance)
-    return {"mechanism": mechanism, **{key: point[key] for key in shape}, **found.record()}
+    named = {key: value for key, value in point.items() if key in shape or key == "advantage"}
+    return {"schema_version": SCHEMA_VERSION, "mechanism": mechanism, **named, **found.record()}
+
+
+def _title(mechanism: str, fixed: dict[str, float], name: str) -> str:
+    """Everything that is fixed."""
+    return ", ".join([mechanism, *(f"{key} {value:g}" for key, value in fixed.items() if key != name)])
+
+
+def _flat(result: dict[str, Any]) -> dict[str, Any]:
+    """One row of a csv file."""
+    row = {"name": result["mechanism"], "adjacency": "add_remove"}
+    row |= {key: value for key, value in result.items() if isinstance(value, int | float) and key != "schema_version"}
+    row |= {f"target_{key}": value for key, value in result["target"].items()}
+    return row | {
+        "certified_at_most": result["certificate"]["upper"],
+        "a_little_less_at_least": result["misses"]["lower"],
+    }
+
+
+def _as_accuracy(target: dict[str, float]) -> dict[str, float]:
+    """An advantage is 2·accuracy − 1."""
+    if "advantage" not in target:
+        return target
+    if "accuracy" in target:
+        raise InputError("--advantage and --accuracy are the same target: give one of them")
+    gain = target["advantage"]
+    if not 0 < gain < 1:
+        raise InputError(f"advantage must lie in (0, 1), got {gain!r}: 0 asks for infinite noise, 1 for none")
+    return {key: value for key, value in target.items() if key != "advantage"} | {"accuracy": 0.5 + gain / 2}
 
 
 def _epochs_for_noise(
@@ -123,9 +164,10 @@ def _epochs_for_noise(
         raise InputError("--noise-multiplier takes one setting at a time: no sweep")
     fixed = {key: values[0] for key, values in options.items()}
     steps = fixed.pop("steps_per_epoch")
-    target = make_target(**fixed, **targets)  # pyright: ignore[reportArgumentType]
+    target = make_target(**_as_accuracy(fixed), **targets)  # pyright: ignore[reportArgumentType]
     most, meets, misses = largest_epochs(int(steps) if steps == int(steps) else steps, noise_multiplier, target)  # pyright: ignore[reportArgumentType]
     result = {
+        "schema_version": SCHEMA_VERSION,
         "mechanism": mechanism,
         "steps_per_epoch": steps,
         "noise_multiplier": noise_multiplier,

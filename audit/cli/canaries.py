@@ -105,7 +105,7 @@ def diagnose_command(
     """
     from ...canaries import CanarySet
     from ...canaries.base_models import base_models
-    from ...canaries.diagnosis import diagnose
+    from ...canaries.diagnosis import complementary_pair, diagnose
     from ..training.data import load_data
 
     frozen, source = CanarySet.load(canaries), load_data(data)
@@ -114,12 +114,17 @@ def diagnose_command(
     trainer = trainer_of(
         source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
     )
-    remark("training 4 base models", quiet)
-    record = diagnose(frozen, base_models(pool, trainer, 0), pool, embedding)
+    remark("training 4 base models and a pair with one half of the canaries each", quiet)
+    pair = complementary_pair(frozen, pool, trainer)
+    record = diagnose(frozen, base_models(pool, trainer, 0), pool, embedding, pair)
     if json:
         print_json(record)
         return
     typer.echo(f"{len(frozen)} canaries by {frozen.method}, through 4 models of {model}")
+    typer.echo(
+        f"margin, once in and once out                gap {record['margin_gap']:.2f}, "
+        f"{record['margin_separation']:.2f} standard deviations"
+    )
     typer.echo(f"self over largest cross influence, median   {record['self_over_cross']:.3g}")
     typer.echo(f"mean squared cosine of gradients            {record['gradient_cosine']:.4f}")
     if record["embedding_cosine"] is not None:

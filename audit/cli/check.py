@@ -82,10 +82,10 @@ def check(
         raise InputError(
             "a claim is needed: --claim claim.json, --mechanism with its parameters, or --epsilon and --delta"
         )
-    from ..check import CheckSettings
-    from ..check import check as run
-    from ..check.named import find_trainer
-    from ..check.text import lines
+    from ..white_box import CheckSettings
+    from ..white_box import check as run
+    from ..white_box.named import find_trainer
+    from ..white_box.text import lines
 
     settings = CheckSettings(
         records, seed, alpha, _shape(shape), classes, replays=replays, supports=tuple(supports or ())

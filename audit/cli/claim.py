@@ -21,6 +21,7 @@ from .claim_options import (
     claim_from_options,
 )
 from .options import Json, Quiet, print_json, remark
+from .phases import Phases, mechanism_of_phases
 from .replacing import HAND_WRITTEN_RUN, replacing, replacing_claim
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def claim(
     noise_multiplier: NoiseMultiplier = None,
     sampling_rate: SamplingRate = None,
     steps: Steps = None,
+    phase: Phases = None,
     epsilon: Epsilon = None,
     delta: Annotated[
         float | None,
@@ -81,7 +83,7 @@ def claim(
 
     Example: coalmine claim --mechanism random_allocation --steps-per-epoch 100 --epochs 10 --noise-multiplier 1.43
     """
-    claimed = claim_from_options(
+    claimed = _claim_of_phases(phase, mechanism, epsilon, adjacency, membership) or claim_from_options(
         mechanism=mechanism,
         epsilon=epsilon,
         delta=delta,
@@ -94,7 +96,7 @@ def claim(
         steps=steps,
     )
     if claimed is None:
-        raise InputError("claim nothing: give --mechanism with its parameters, or --epsilon and --delta")
+        raise InputError("claim nothing: give --mechanism with its parameters, --phase, or --epsilon and --delta")
     of_the_run = {"--ran": ran, "--clipping-norm": clipping_norm, "--divisor": divisor, "--canaries": canaries}
     stray = [name for name, value in (of_the_run | {"--commitment": commitment}).items() if value is not None]
     if run_output is None and stray:
@@ -120,6 +122,19 @@ def claim(
             for line in allowances(claimed, DELTA if delta is None else delta):
                 typer.echo(line)
         remark(f"written: {output}" + (f", {run_output}" if run_output else ""), quiet)
+
+
+def _claim_of_phases(
+    phases: list[str] | None, mechanism: str | None, epsilon: float | None, adjacency: str, membership: str
+) -> Claim | None:
+    if not phases:
+        return None
+    if mechanism is not None or epsilon is not None:
+        raise InputError("--phase names a whole mechanism: leave --mechanism and --epsilon out")
+    from ..verdict.claim import Claim
+
+    record = mechanism_of_phases(phases).record()
+    return Claim.from_json({"mechanism": record, "adjacency": adjacency, "membership": membership}, "--phase")
 
 
 def allowances(claim: Claim, delta: float) -> list[str]:

@@ -52,7 +52,18 @@ def craft_command(
     canary_batch: Annotated[
         int | None, typer.Option(help="ibis: canaries a replica looks at in a step, for large sets; left out: all.")
     ] = None,
+    direction: Annotated[
+        str,
+        typer.Option(help="ibis: soba, or reverse: the derivative through the last half of the replicas' training."),
+    ] = "soba",
+    replica_epochs: Annotated[
+        int | None, typer.Option(help="ibis: train replicas for fewer epochs while canaries move; left out: all.")
+    ] = None,
     round_8_bits: Annotated[bool, typer.Option(help="ibis: values that an 8-bit image can hold.")] = False,
+    fixed_columns: Annotated[
+        str | None,
+        typer.Option(help="Columns that no canary changes, as 0,3,5-8; of images those of the flattened row."),
+    ] = None,
     model: Model = "mlp",
     steps_per_epoch: StepsPerEpoch = None,
     epochs: Epochs = 20,
@@ -76,7 +87,7 @@ def craft_command(
     from ...canaries.crafting import DEFAULT_START, METHODS, MOVED, PLAIN
     from ...canaries.refinement import Refinement
     from ...foundation import fresh_seed
-    from ..craft import craft_for
+    from ..craft import craft_for, craft_warnings
     from ..training.data import load_data
 
     if method not in METHODS:
@@ -90,6 +101,8 @@ def craft_command(
         "step_size": step_size,
         "embedding": embedding,
         "canary_batch": canary_batch,
+        "direction": direction,
+        "replica_epochs": replica_epochs,
     }
     if method != "ibis":
         unused = [name for name, value in refined_by.items() if value != getattr(Refinement, name)]
@@ -105,6 +118,8 @@ def craft_command(
         trainer = trainer_of(
             source, model, steps_per_epoch, epochs, learning_rate, momentum, noise_multiplier, clipping_norm, device
         )
+    for warning in craft_warnings(source, count):
+        remark(f"warning: {warning}", quiet)
     start = DEFAULT_START.get(method, "") if start is None else start
     if method == "metagradient":
         options = {"start": start}
@@ -115,9 +130,11 @@ def craft_command(
         options, steps = {"start": start}, defaults.rounds * defaults.steps
     if method == "ibis":
         refinement = Refinement(**refined_by)
-        options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts
+        options, steps = {"start": start, "round_8_bits": round_8_bits}, restarts + 1  # the end is measured too
         if seed is not None:
             options["checkpoint"] = out.with_name(out.name + ".progress")
+    if fixed_columns is not None:
+        options["fixed_columns"] = _numbers(fixed_columns)
     progress = options.get("checkpoint")
     held = nullcontext() if progress is None else in_use(progress, "progress of --output", file=True)
     with held, stepper(steps, f"crafting {method}", quiet) as advance:
@@ -131,22 +148,71 @@ def craft_command(
         if progress is not None:
             progress.unlink(missing_ok=True)
     record = {"canaries": str(out), "method": method, "count": len(canaries), "sha256": canaries.sha256}
+    choice = canaries.parameters.get("choice") if method == "ibis" else None
     if log:
         record["log"] = log
-        first, last = log[0]["auc"], log[-1]["auc"]
-        if last < first:
-            remark(
-                f"warning: on fresh replicas the AUC went from {first:.3f} to {last:.3f}: refinement did not help. "
-                f"Evaluate the set beside its start ({start}), take fewer canaries than {count}, or try metagradient",
-                quiet,
-            )
+    if choice:
+        record["choice"] = choice
+        _remark_on(choice, log, start, quiet)
     if json:
         print_json(record)
         return
     for entry in log:
+        name = f"restart {entry['restart']}" if entry["restart"] < restarts else "end"
         typer.echo(
-            f"restart {entry['restart']}: AUC on fresh replicas {entry['auc']:.3f}, objective {entry['outer']:.3f}, "
+            f"{name}: AUC on fresh replicas {entry['auc']:.3f}, objective {entry['outer']:.3f}, "
             f"moved {entry['moved']:.3f}"
         )
+    if choice:
+        typer.echo(_chosen(choice, start))
     typer.echo(f"{out}: {len(canaries)} canaries by {method}, sha256 {canaries.sha256}")
     remark("Next: coalmine coins draws which of them are members.", quiet)
+
+
+def _figures(figures: dict[str, float]) -> str:
+    return f"AUC {figures['auc']:.3f}, TPR at FPR 0.05 {figures['true_positive_rate']:.3f}"
+
+
+def _chosen(choice: dict[str, Any], start: str) -> str:
+    which = "the start itself" if choice["returned"] == "start" else f"the iterate of restart {choice['restart']}"
+    which += ", its values at the ends of the range" if choice["corners"] and choice["returned"] != "start" else ""
+    return (
+        f"kept {which}; on replicas that chose nothing: {_figures(choice['refined_figures'])} refined, "
+        f"{_figures(choice['start_figures'])} at the start ({start})"
+    )
+
+
+def _remark_on(choice: dict[str, Any], log: list[dict[str, Any]], start: str, quiet: bool) -> None:
+    """What must not be silent: a set no better than its start, an implicit term that is not there."""
+    if choice["returned"] == "start":
+        remark(
+            f"warning: refinement did not help: {_figures(choice['refined_figures'])} against "
+            f"{_figures(choice['start_figures'])} of its start ({start}) on fresh replicas. The set written is the "
+            "start: take fewer canaries, another --start, or metagradient",
+            quiet,
+        )
+    residuals = [record["residual"] for record in log if "residual" in record]
+    if residuals and max(residuals) > 0.5:
+        remark(
+            f"the implicit term is not solved: its residual is {max(residuals):.2f} of what it was at v = 0, so that "
+            "the explicit gradient did the work",
+            quiet,
+        )
+    agreements = [record["agreement"] for record in log if "agreement" in record]
+    if agreements and min(agreements) < 0.1:
+        remark(
+            f"warning: the two halves of the replicas hardly agree on a direction (cosine {min(agreements):.2f}): this "
+            "recipe trains near the edge of stability; take --direction soba, or a lower learning rate",
+            quiet,
+        )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """ "0,3,5-8" -> (0, 3, 5, 6, 7, 8)."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
+            raise InputError(f"--fixed-columns {text!r} is no list of column numbers: write 0,3,5-8")
+        found += range(int(first), int(last) + 1 if dash else int(first) + 1)
+    return tuple(dict.fromkeys(found))

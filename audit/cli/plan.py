@@ -1,165 +1,126 @@
-"""coalmine plan: Proactive DP, the parameters before training."""
+"""coalmine plan: Proactive DP, the parameters before training; with --measure the setting of the best accuracy."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, cast
 
 import typer
 
-from ...foundation import InputError
-from .options import Json, Quiet, print_json, print_table, progress
-from .replacing import FIGURE, replacing
-from .sweep import check_plot, numbers, plot, swept
+from ...foundation import InputError, write_json
+from . import plan_options as given
+from .options import Device, Json, Quiet, Seed, print_json, progress, remark, torch_device
+from .sweep import check_plot, numbers, swept
 
 app = typer.Typer()
 
 
 @app.command()
 def plan(
-    records: Annotated[int, typer.Option(help="Size of the data set.")],
-    epochs: Annotated[str, typer.Option(help="Passes over the data. May be swept.")],
-    epsilon: Annotated[str | None, typer.Option(help="Budget first: find noise, rounds, sample size.")] = None,
-    sample_size: Annotated[str | None, typer.Option(help="Run first: records a round; find epsilon and noise.")] = None,
-    noise_multiplier: Annotated[
-        str | None, typer.Option(help="Noise first, with --sample-size: find epsilon. Noise / sensitivity.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="Default 1/records.")] = None,
-    theta: Annotated[float, typer.Option(help="Largest over mean sample size; 1 if constant.")] = 1.0,
-    clipping_norm: Annotated[
-        float, typer.Option(help="Clipping norm C, to state the noise's standard deviation.")
-    ] = 1.0,
-    adjacency: Annotated[str, typer.Option(help="add_remove (sensitivity C) or replace_one (2C).")] = "add_remove",
-    plot_file: Annotated[
-        Path | None, typer.Option("--plot", callback=replacing(FIGURE), help="Draw the sweep to a .png, .svg or .pdf.")
-    ] = None,
+    records: given.Records = None,
+    epochs: given.Epochs = None,
+    epsilon: given.Epsilon = None,
+    sample_size: given.SampleSize = None,
+    noise_multiplier: given.NoiseMultiplier = None,
+    delta: given.Delta = None,
+    theta: given.Theta = 1.0,
+    clipping_norm: given.ClippingNorm = "1.0",
+    adjacency: given.Adjacency = "add_remove",
+    mechanism: given.Mechanism = "poisson",
+    output: given.Output = None,
+    fail_if_infeasible: given.FailIfInfeasible = False,
+    plot_file: given.PlotFile = None,
+    measure: given.Measure = False,
+    data: given.Data = None,
+    model: given.Model = None,
+    accuracy: given.Accuracy = None,
+    steps_per_epoch: given.StepsPerEpoch = None,
+    learning_rate: given.LearningRate = None,
+    public: given.Public = False,
+    spends_budget: given.SpendsBudget = False,
+    folder: given.Folder = Path("runs/plan"),
+    cpu_minutes: given.CpuMinutes = 10.0,
+    search_seeds: given.SearchSeeds = 3,
+    fresh_seeds: given.FreshSeeds = 10,
+    seed: Seed = None,
+    device: Device = "cpu",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Proactive DP: noise, rounds and sample size for a budget, in closed form, next to the certified accountant.
+    """Proactive DP: noise, rounds and sample size for a budget, in closed form, next to certified accounting.
 
-    Example: coalmine plan --records 60000 --epochs 10:60:10 --epsilon 1 --plot plan.png
+    Example: coalmine plan --records 60000 --epochs 20 --epsilon 3 --output claim.json
+
+    With --measure, small DP-SGD runs on public data choose sample size, epochs, clipping norm and learning rate.
+    Example: coalmine plan --measure --data digits --model mlp --epsilon 2
     """
-    texts = {
-        "epochs": epochs,
-        "epsilon": epsilon,
-        "sample_size": sample_size,
-        "noise_multiplier": noise_multiplier,
-    }
-    options = {k: numbers("--" + k.replace("_", "-"), text) for k, text in texts.items() if text is not None}
-    _check_mode(options)
-    name = swept(options)
-    check_plot(plot_file, name)
-    fixed = {key: values[0] for key, values in options.items()}
-    points = [fixed | {name: value} for value in options[name]] if name else [fixed]
-    results = [
-        _one(records, point, delta, theta, clipping_norm, adjacency)
-        for point in progress(points, len(points), "plans", quiet or len(points) == 1)
-    ]
-    if plot_file is not None and name is not None:
-        y = "rounds" if "epsilon" in options else "epsilon"
-        series: dict[str, Any] = {f"closed form, {y}": [r[y] for r in results]}
-        if y == "epsilon":
-            series["accountant"] = [r["accountant"]["epsilon"]["upper"] for r in results]
-        plot(plot_file, name, options[name], series, y)
-    if json:
-        print_json(results[0] if name is None else {"sweep": name, "results": results})
+    options: dict[str, Any] = dict(locals()) | {"plot": plot_file}
+    given.refuse_strays(measure, options)
+    texts = ("epochs", "epsilon", "sample_size", "noise_multiplier", "steps_per_epoch", "learning_rate")
+    lists = {k: numbers("--" + k.replace("_", "-"), options[k]) for k in texts if options[k] is not None}
+    if measure:
+        _measure(options, lists)
+        return
+    if records is None or epochs is None:
+        raise InputError("give --records and --epochs, or --measure with --data: nothing says what to plan")
+    _calculate(options, lists)
+
+
+def _calculate(options: dict[str, Any], lists: dict[str, list[float]]) -> None:
+    from ..bounds.proactive import Infeasible
+    from ..planning.calculator import Answer, answer
+    from ..planning.nearest import nearest_feasible
+    from .plan_show import check_mechanism, claim_of, draw_sweep, infeasible_record, show, show_infeasible
+
+    name = swept(lists)
+    check_plot(options["plot_file"], name)
+    check_mechanism(options["mechanism"])
+    if options["output"] is not None and name is not None:
+        raise InputError("--output writes one claim: fix every option")
+    fixed = {key: values[0] for key, values in lists.items()}
+    points = [fixed | {name: value} for value in lists[name]] if name else [fixed]
+    questions = [_question(options, point) for point in points]
+    results: list[Answer | dict[str, Any]] = []
+    for question in progress(questions, len(questions), "plans", options["quiet"] or len(points) == 1):
+        try:
+            results.append(answer(question))
+        except Infeasible as error:
+            results.append(infeasible_record(question, error, nearest_feasible(question)))
+    if options["plot_file"] is not None and name is not None:
+        draw_sweep(options["plot_file"], name, lists[name], results)
+    records = [one.to_json() if isinstance(one, Answer) else one for one in results]
+    if options["json"]:
+        print_json(records[0] if name is None else {"sweep": name, "results": records})
+    elif name is None and not isinstance(results[0], Answer):
+        show_infeasible(results[0])
     else:
-        _show(results, name)
+        show(results, name)
+    if options["output"] is not None:
+        if isinstance(results[0], Answer):
+            write_json(options["output"], claim_of(results[0], options["mechanism"]))
+        said = f"written: {options['output']}" if isinstance(results[0], Answer) else "no claim was written: infeasible"
+        remark(said, options["quiet"])
+    if options["fail_if_infeasible"] and not all(isinstance(one, Answer) for one in results):
+        raise typer.Exit(2)
 
 
-def _check_mode(options: dict[str, list[float]]) -> None:
-    given = {key for key in options if key != "epochs"}
-    if given not in ({"epsilon"}, {"sample_size"}, {"sample_size", "noise_multiplier"}):
-        raise InputError(
-            "give --epsilon (budget first), or --sample-size (run first), or --sample-size with --noise-multiplier "
-            f"(noise first); got {', '.join(sorted(given)) or 'none of them'}"
-        )
+def _question(options: dict[str, Any], point: dict[str, float]) -> Any:
+    from ..planning.calculator import Question
+
+    (norm, *more) = numbers("--clipping-norm", options["clipping_norm"])
+    if more:
+        raise InputError("--clipping-norm is a list with --measure only: give one value")
+    told: dict[str, Any] = {key: options[key] for key in ("records", "delta", "theta", "adjacency")}
+    return Question(**told, clipping_norm=norm, **cast(dict[str, Any], point))
 
 
-def _one(
-    records: int,
-    point: dict[str, float],
-    delta: float | None,
-    theta: float,
-    clipping_norm: float,
-    adjacency: str,
-) -> dict[str, Any]:
-    from ..bounds import PoissonSampling
-    from ..bounds.proactive import noise_standard_deviation, plan_from_budget, plan_from_noise, plan_from_run
+def _measure(options: dict[str, Any], lists: dict[str, list[float]]) -> None:
+    from .plan_measure import run_measure
 
-    k = point["epochs"]
-    if "epsilon" in point:
-        found = plan_from_budget(records, k, point["epsilon"], delta, theta)
-    elif "noise_multiplier" in point:
-        found = plan_from_noise(records, k, point["sample_size"], point["noise_multiplier"], delta, theta)
-    else:
-        found = plan_from_run(records, k, point["sample_size"], delta, theta)
-    deviation, sensitivity = noise_standard_deviation(found.noise_multiplier, clipping_norm, adjacency)
-    result = found.record() | {
-        "adjacency": adjacency,
-        "sensitivity": sensitivity,
-        "noise_standard_deviation": deviation,
-    }
-    rounds = math.ceil(found.rounds * (1 - 1e-12))
-    rate = min(1.0, found.epochs / rounds)
-    accountant = PoissonSampling(rate, rounds, found.noise_multiplier)
-    result["accountant"] = {
-        "mechanism": accountant.record(),
-        "adjacency": "add_remove",
-        "epsilon": {"delta": found.delta, **accountant.epsilon(found.delta).record()},
-    }
-    return result
-
-
-def _show(results: list[dict[str, Any]], name: str | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    table = Table(title="Proactive DP: sampled batches, noise relative to the sensitivity")
-    columns = (
-        "epochs",
-        "epsilon",
-        "noise multiplier",
-        "gamma",
-        "rounds",
-        "sample size",
-        "accountant's epsilon",
-        "holds",
-    )
-    for column in columns:
-        table.add_column(column, justify="right")
-    for r in results:
-        table.add_row(
-            f"{r['epochs']:g}",
-            f"{r['epsilon']:.5g}",
-            f"{r['noise_multiplier']:.5f}",
-            f"{r['gamma']:.5f}",
-            f"{r['rounds']:.1f}",
-            f"{r['sample_size']:.1f}",
-            f"{r['accountant']['epsilon']['upper']:.4g}",
-            "yes" if r["feasible"] else "no",
-        )
-    print_table(table)
-    if name is None:
-        (r,) = results
-        conditions = Table(title="Conditions of the closed form")
-        for column in ("condition", "left", "", "right", "holds", "if not"):
-            conditions.add_column(column)
-        for c in r["conditions"]:
-            right = "∞" if c["right"] is None else f"{c['right']:.6g}"
-            conditions.add_row(
-                c["name"], f"{c['left']:.6g}", c["relation"], right, "yes" if c["holds"] else "no", c["remedy"] or ""
-            )
-        print_table(conditions)
-        console.print(
-            f"Noise on the sum: standard deviation {r['noise_standard_deviation']:.6g} "
-            f"= noise multiplier x sensitivity {r['sensitivity']:g} ({r['adjacency']}), delta {r['delta']:.3g}."
-        )
-    console.print(
-        "The guarantee is for Poisson or fixed-size sampling, not for random allocation. Accountant: certified Poisson "
-        "sampling under add/remove adjacency.",
-        style="dim",
-    )
+    if options["data"] is None or options["model"] is None:
+        raise InputError("--measure needs --data and --model: what is trained, and on what")
+    if options["adjacency"] != "add_remove" or options["theta"] != 1 or options["mechanism"] != "poisson":
+        raise InputError("--adjacency, --theta and --mechanism are of the calculator: leave them out with --measure")
+    if options["clipping_norm"] != "1.0":
+        lists = lists | {"clipping_norm": numbers("--clipping-norm", options["clipping_norm"])}
+    run_measure(options | {"device": torch_device(options["device"])}, lists)

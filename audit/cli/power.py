@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from ...foundation import InputError
-from .audit import guess_rule_from_options
 from .claim_options import (
     DELTA,
     ClaimFile,
@@ -21,6 +20,7 @@ from .claim_options import (
     claim_from_options,
     delta_remark,
 )
+from .guess_options import Guesses, GuessRule, guess_rule_from_options
 from .options import Json, Quiet, print_json, stepper
 
 app = typer.Typer(add_completion=False)
@@ -47,11 +47,13 @@ def power(
             help="Also: how often, and with how many canaries, a claim violated by this factor is rejected.",
         ),
     ] = None,
-    target_power: Annotated[float, typer.Option("--power", help="The power that --violation asks for.")] = 0.8,
-    guess_rule: Annotated[
-        str | None, typer.Option("--guess-rule", help="grid (default), fixed, all, sign, split or calibrated.")
+    runs: Annotated[
+        int | None,
+        typer.Option("--runs", min=2, help="With --violation: also the power of that many runs of `coalmine repeat`."),
     ] = None,
-    guesses: Annotated[str | None, typer.Option("--guesses", help='Fixed in advance: "100" or "60,40".')] = None,
+    target_power: Annotated[float, typer.Option("--power", help="The power that --violation asks for.")] = 0.8,
+    guess_rule: GuessRule = None,
+    guesses: Guesses = None,
     confidence: Annotated[float, typer.Option("--confidence")] = 0.95,
     alpha: Annotated[float, typer.Option("--alpha")] = 0.05,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Simulated audits per number of canaries.")] = 200,
@@ -64,7 +66,15 @@ def power(
 
     Example: coalmine power --canaries 1000 --epsilon 3 --delta 1e-5 --violation 2
     """
-    from ..planning.power import canaries_needed, detection_power, numbers_tried, reach, trainings_needed
+    from ..planning.power import (
+        canaries_needed,
+        detection_power,
+        numbers_tried,
+        power_over_runs,
+        reach,
+        runs_for_power,
+        trainings_needed,
+    )
 
     named, delta = delta, DELTA if delta is None else delta
     claimed = claim_from_options(
@@ -83,6 +93,8 @@ def power(
         raise InputError("give --canaries, or --violation with a claim, or both")
     if violation is not None and not violation > 1:
         raise InputError(f"--violation must be above 1, got {violation:g}: at 1 or below nothing is violated")
+    if runs is not None and (violation is None or canaries is None):
+        raise InputError("--runs needs --violation and --canaries: of what, and with how many canaries in each run")
     if violation is not None and claimed is None:
         raise InputError("--violation needs a claim: --claim, --mechanism or --epsilon")
     result: dict[str, Any] = {"guess_rule": rule.record(), "delta": delta, "confidence": confidence, "alpha": alpha}
@@ -101,6 +113,17 @@ def power(
         if canaries is not None:
             rate = detection_power(canaries, claimed, violation, rule, alpha, repeats, seed)
             result["violation"] |= {"power": rate.power, "power_interval": list(rate.interval)}
+        if canaries is not None and runs is not None:
+            over, enough = (
+                power_over_runs(canaries, claimed, violation, runs, alpha),
+                runs_for_power(canaries, claimed, violation, target_power, alpha),
+            )
+            result["violation"]["over_runs"] = {
+                "runs": runs,
+                "power": over.power,
+                "power_interval": list(over.interval),
+                "runs_needed": None if enough is None else enough[0],
+            }
         with stepper(numbers_tried(most), "numbers of canaries tried", quiet or json) as advance:
             needed = canaries_needed(claimed, violation, rule, target_power, alpha, repeats, seed, most, advance)
         result["violation"] |= {
@@ -157,6 +180,13 @@ def _lines(result: dict[str, Any]) -> list[str]:
                 f"Power {violation['target_power']:g} needs about {violation['canaries_needed']} canaries "
                 f"(power {violation['canaries_needed_power']:.3g} [{low:.3g}, {high:.3g}] there); a weaker attack "
                 "needs more."
+            )
+        if over := violation.get("over_runs"):
+            low, high = over["power_interval"]
+            enough = "more than 4096" if over["runs_needed"] is None else f"about {over['runs_needed']}"
+            lines.append(
+                f"{over['runs']} runs of {result['canaries']} canaries each reject it with power {over['power']:.3g} "
+                f"[{low:.3g}, {high:.3g}]; power {violation['target_power']:g} needs {enough} runs."
             )
         trainings = violation["independent_trainings_needed"]
         if trainings is not None:

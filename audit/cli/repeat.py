@@ -46,6 +46,10 @@ def repeat(
     score: Annotated[str, typer.Option(help="phi, loss or hinge: fixed before any coin is opened.")] = "phi",
     chunk: Annotated[int, typer.Option(min=1, help="Models trained side by side, and a shard on disk.")] = 8,
     jobs: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    alpha: Annotated[float, typer.Option(help="Error of the verdict: rejected if p-value < alpha.")] = 0.05,
+    fail_on_rejection: Annotated[
+        bool, typer.Option("--fail-on-rejection", help="Exit with code 1 when the claim is rejected.")
+    ] = False,
     label: Annotated[str, typer.Option(help="A name for this audit in reports.")] = "",
     seed: Annotated[
         int,
@@ -64,8 +68,11 @@ def repeat(
     All canaries in every run: each run is an audit of its own and their p-values are combined. With --one-canary: one
     canary a run, so that errors are independent and Clopper-Pearson applies.
     """
+    from ..verdict.settings import AuditSettings
+
     if runs < 2:
         raise InputError(f"--runs must be at least 2, got {runs}")
+    AuditSettings(alpha=alpha)  # an impossible alpha is told before anything is trained
     if score not in SCORES[:3]:  # the difference needs a model before each training, which is not kept
         raise InputError(f"--score must be one of {', '.join(SCORES[:3])}, got {score!r}")
     if train is None and None in (steps_per_epoch, epochs, learning_rate):
@@ -86,6 +93,7 @@ def repeat(
 
         own = user_recipe(train, "")
     source = load_data(data)
+    from ...reports.terminal import audit_lines
     from ..recipe import engine_recipe
     from ..repeat import repeat_training
     from ..rows import universe
@@ -95,7 +103,6 @@ def repeat(
     from ..verdict.provenance import Provenance
     from ..verdict.repeated import Circumstances, judge_repeated
     from ..work import Work
-    from .audit import summary
 
     ran = None
     rows = universe(source, canary_set)
@@ -128,7 +135,8 @@ def repeat(
     result = judge_repeated(
         done,
         claimed,
-        evidence=Circumstances(
+        AuditSettings(alpha=alpha),
+        Circumstances(
             ran,
             ThreatModel(score=score, canary_method=canary_set.method),
             Provenance(canaries_sha256=canary_set.sha256),
@@ -136,10 +144,11 @@ def repeat(
         ),
     )
     result.save(output / "audit.json")
+    rejected = fail_on_rejection and result.verdict == "rejected"
     if json_output:
         print_json(result.to_json())
-        return
-    for line in summary(result):
+        raise typer.Exit(int(rejected))
+    for line in audit_lines(result):
         typer.echo(line)
     spread = result.repeated
     if spread is not None and spread.over_dispersion is not None:
@@ -148,6 +157,7 @@ def repeat(
             f"(p = {spread.over_dispersion_p_value:.2g} for independent canaries)"
         )
     remark(f"written: {output / 'audit.json'}", quiet)
+    raise typer.Exit(int(rejected))
 
 
 def _refuse_another_look(output: Path, runs: int) -> None:

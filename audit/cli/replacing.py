@@ -106,9 +106,16 @@ def _figure(path: Path) -> bool:
     return content.startswith((b"\x89PNG", b"%PDF", b"<?xml", b"<svg")) and b"coalmine" in content
 
 
+def _sweep_table(path: Path) -> bool:
+    with open(path, "rb") as file:
+        header = file.readline(4096)
+    return header.startswith(b"name,") and b",adjacency," in header
+
+
 def _page(path: Path) -> bool:
     content = path.read_bytes()
-    return content.lstrip()[:14].lower() == b"<!doctype html" and b"<title>Privacy audit" in content
+    ours = b"<title>Privacy audit" in content or b"<title>Training plan" in content
+    return content.lstrip()[:14].lower() == b"<!doctype html" and ours
 
 
 _score_record = _json_with("score", "schema_version")
@@ -134,6 +141,8 @@ SCORE_FILE = Kind(
 )  # the record that makes them known
 PAGE = Kind("page of coalmine", _page)
 FIGURE = Kind("figure of coalmine", _figure)
+CERTIFICATE = Kind("certificate of coalmine", _json_with("format", "claims", "grid", "sha256"))
+SWEEP_TABLE = Kind("csv file of a sweep", _sweep_table)
 
 RUN_FOLDER = Kind(
     "folder of `coalmine train`",
@@ -159,6 +168,12 @@ REPEAT_FOLDER = Kind(
     folder=("audit.json", "shard-*.npz"),
     record="repeat.json",
 )
+PLAN_FOLDER = Kind(
+    "folder of `coalmine plan`",
+    _json_with("identity", "seed"),
+    folder=("plan.json", "claim.json", "noise.json", "cpu_time.json", "pieces"),
+    record="request.json",
+)
 DEMO_FOLDER = Kind(
     "folder of `coalmine demo`",
     _canaries,  # the first file that it writes; what it holds is compared byte by byte
@@ -170,7 +185,7 @@ FIGURES_FOLDER = Kind(
     _figure,
     folder=tuple(
         f"{name}*.{ending}"
-        for name in ("headline", "roc", "trade-off", "scores", "check")
+        for name in ("headline", "roc", "trade-off", "scores", "check", "utility-graph", "same-budget")
         for ending in ("svg", "pdf", "png")
     ),
 )

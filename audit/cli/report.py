@@ -20,7 +20,9 @@ app = typer.Typer(add_completion=False)
 def report(
     audits: Annotated[
         list[Path],
-        typer.Argument(help="One audit.json, or several to compare; or one attack.json, lira.json or check.json."),
+        typer.Argument(
+            help="One audit.json, or several to compare; or one attack.json, lira.json, check.json or plan.json."
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
@@ -41,12 +43,18 @@ def report(
     if _page_of_a_check(audits, output, figures, json, quiet):
         return
     from ...reports.page import write_report
+    from ...reports.plan_page import is_plan_file, write_plan_report
     from ...reports.read import read_audits
     from ...reports.rounding import p_value
     from ...reports.summary import p_value_class
     from ...reports.words import verdict
     from ..verdict.result import AuditResult
 
+    if len(audits) == 1 and is_plan_file(audits[0]):
+        files = write_plan_report(audits[0], output, figures)
+        told = {"report": str(files[0]), "figures": [str(file) for file in files[1:]]}
+        print_json(told) if json else typer.echo(str(files[0]))
+        return
     read = read_audits(audits)
     files = write_report(read, output, figures)
     if json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,40 @@ def swept(options: dict[str, list[float]]) -> str | None:
     return several[0] if several else None
 
 
-def plot(path: Path, x_label: str, x: Sequence[float], series: dict[str, list[Any]], y_label: str) -> None:
+def axes(options: dict[str, list[float]]) -> list[str]:
+    """The names of the one or two options with several values. Errors: InputError if there are more."""
+    several = [name for name, values in options.items() if len(values) > 1]
+    if len(several) > 2:
+        raise InputError(f"{', '.join(several)} are all swept: sweep at most two, fix the others")
+    points = math.prod(len(options[name]) for name in several)
+    if points > MOST_POINTS:
+        raise InputError(f"{' and '.join(several)}: {points} points; at most {MOST_POINTS}, take larger steps")
+    return several
+
+
+def points_of(options: dict[str, list[float]], names: list[str]) -> list[dict[str, float]]:
+    """Every combination of the swept options, the last one fastest."""
+    fixed = {key: values[0] for key, values in options.items()}
+    return [fixed | dict(zip(names, values, strict=True)) for values in product(*(options[name] for name in names))]
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A csv file of plain rows; None is an empty cell (infinite)."""
+    import csv
+    import io
+
+    from ...foundation import write_bytes
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_bytes(path, text.getvalue().encode())
+
+
+def plot(
+    path: Path, x_label: str, x: Sequence[float], series: dict[str, list[Any]], y_label: str, title: str = ""
+) -> None:
     """A line for each series, to a .png, .svg or .pdf. Values that are None leave a gap."""
     import io
 
@@ -60,6 +94,7 @@ def plot(path: Path, x_label: str, x: Sequence[float], series: dict[str, list[An
     for i, (name, y) in enumerate(series.items()):
         values = [math.nan if value is None else value for value in y]
         axes.plot(x, values, styles[i % 4], marker="." if len(x) < 30 else None, label=name)
+    axes.set_title(title, fontsize="medium")
     axes.set_xlabel(x_label.replace("_", " "))
     axes.set_ylabel(y_label)
     axes.grid(alpha=0.3)

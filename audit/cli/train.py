@@ -10,6 +10,7 @@ import typer
 from ...foundation import InputError
 from .options import Device, Json, Quiet, Seed, print_json, remark, stepper, torch_device
 from .replacing import RUN_FOLDER, replacing
+from .training_claim import training_options
 
 app = typer.Typer(add_completion=False)
 
@@ -26,9 +27,12 @@ def train(
             "--output", "-o", callback=replacing(RUN_FOLDER), help="Folder of the run; the same command resumes it."
         ),
     ],
-    steps_per_epoch: Annotated[int, typer.Option(help="M: optimiser steps in one epoch.")],
-    epochs: Annotated[int, typer.Option(help="E: epochs.")],
     learning_rate: Annotated[float, typer.Option(help="Step size of SGD.")],
+    steps_per_epoch: Annotated[int | None, typer.Option(help="M: optimiser steps in one epoch.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="E: epochs.")] = None,
+    claim: Annotated[
+        Path | None, typer.Option(help="claim.json: train what it says, in place of M, E, noise and sampler.")
+    ] = None,
     data: Annotated[
         str, typer.Option(help="digits, cifar10:ROOT, imagefolder:DIR, table.csv, arrays.npz …")
     ] = "digits",
@@ -38,14 +42,16 @@ def train(
     canaries: Annotated[Path | None, typer.Option(help="canaries.safetensors; with --coins.")] = None,
     coins: Annotated[Path | None, typer.Option(help="coins.json: which canaries are members.")] = None,
     noise_multiplier: Annotated[
-        float, typer.Option(help="Noise on the SUM of clipped gradients, divided by --clipping-norm. 0: no noise.")
-    ] = 0.0,
+        float | None,
+        typer.Option(help="Noise on the SUM of clipped gradients, divided by --clipping-norm. Left out: no noise."),
+    ] = None,
     clipping_norm: Annotated[
         float | None, typer.Option(help="Clip each example's gradient to this norm. Left out: plain SGD, not private.")
     ] = None,
     sampler: Annotated[
-        str, typer.Option(help="random_allocation, fixed_bins, poisson, fixed_size or full_batch.")
-    ] = "random_allocation",
+        str | None,
+        typer.Option(help="random_allocation (where none is named), fixed_bins, poisson, fixed_size or full_batch."),
+    ] = None,
     momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = 0.0,
     augmentation: Annotated[str, typer.Option(help="none or flip_shift (images).")] = "none",
     seed: Seed = None,
@@ -67,21 +73,27 @@ def train(
     from ..training.run import train_run, training_rows
     from ..training.settings import TrainingSettings
 
+    told = training_options(
+        claim,
+        {
+            "steps_per_epoch": steps_per_epoch,
+            "epochs": epochs,
+            "noise_multiplier": noise_multiplier,
+            "sampler": sampler,
+        },
+    )
     canary_set = CanarySet.load(canaries) if canaries else None
     drawn = Coins.load(coins) if coins else None
     where = torch_device(device)
     source = load_data(data)
     rows = training_rows(source, canary_set, drawn)
     settings = TrainingSettings(
-        steps_per_epoch=steps_per_epoch,
-        epochs=epochs,
         learning_rate=learning_rate,
         public_size=rows.expected_size,
-        noise_multiplier=noise_multiplier,
         clipping_norm=clipping_norm,
-        sampler=sampler,
         momentum=momentum,
         augmentation=augmentation,
+        **told,
     )
     if drawn is not None and drawn.remark():
         remark(f"warning: {drawn.remark()} run.json names no commitment.", quiet)
@@ -98,7 +110,7 @@ def train(
         trained = True
         advance()
 
-    with stepper(epochs, "training", quiet) as advance:
+    with stepper(settings.epochs, "training", quiet) as advance:
         record = train_run(
             output,
             source,
@@ -118,5 +130,5 @@ def train(
     if not trained:
         typer.echo(f"{output} holds this run already, finished: nothing was trained")
         return
-    typer.echo(f"trained {record.epochs_done} epochs of {source.name} with {sampler}; files in {output}")
+    typer.echo(f"trained {record.epochs_done} epochs of {source.name} with {settings.sampler}; files in {output}")
     typer.echo("accuracy: " + ", ".join(f"{name} {v:.3f}" for name, v in shown.items() if v is not None))

@@ -20,8 +20,10 @@ from ..bounds import EpsilonDelta, Mechanism, with_noise_multiplier
 from ..estimators.f_dp import epsilon_delta_of, trade_off_curve
 from ..estimators.guess_rules import All, Grid, GuessRule
 from ..estimators.rates import binomial_tail, clopper_pearson
+from ..estimators.run_bets import RunsPower, runs_needed, runs_power
 from ..estimators.tallies import Tally, critical_counts, tally_epsilon, tally_p_value
 from ..verdict.claim import Claim
+from ..verdict.repeated import planned_bet
 from .simulated_scores import attack_scores
 
 FINENESS = 1.02  # of the number of canaries: finer than the simulation can tell
@@ -189,9 +191,7 @@ def trainings_needed(
     has the power at the violated mechanism's accuracy.
     """
     claimed = float(claim.mechanism.accuracy().upper)
-    ran = violated(claim, factor)
-    pair = epsilon_delta_of(ran)
-    reached = float(ran.accuracy_bound()) if pair else float(ran.accuracy().lower)
+    reached = _reached(violated(claim, factor))
     if reached <= claimed:
         return None
     sizes = sorted({int(2**k * step) for k in range(3, 20) for step in (1, 1.25, 1.5, 1.75)})
@@ -201,6 +201,25 @@ def trainings_needed(
         if rejecting.size and binomial_tail(rejecting[0], trainings, reached) >= power:
             return trainings
     return None
+
+
+def power_over_runs(canaries: int, claim: Claim, factor: float, runs: int, alpha: float = 0.05) -> RunsPower:
+    """How often R runs of `repeat`, m canaries each, reject when the violated mechanism runs: simulated, for the
+    strongest attack and canaries that err independently. Errors: InputError."""
+    return runs_power(planned_bet(claim, canaries, runs, alpha), _reached(violated(claim, factor)), runs, alpha)
+
+
+def runs_for_power(
+    canaries: int, claim: Claim, factor: float, power: float = 0.8, alpha: float = 0.05
+) -> tuple[int, RunsPower] | None:
+    """The smallest number of runs found whose power is enough, with its power; None beyond 4,096."""
+    accuracy = _reached(violated(claim, factor))
+    return runs_needed(lambda runs: planned_bet(claim, canaries, runs, alpha), accuracy, power, alpha)
+
+
+def _reached(ran: Mechanism) -> float:
+    """The strongest attack's accuracy against what ran, its lower end; of a bare claim, the worst mechanism's."""
+    return float(ran.accuracy_bound()) if epsilon_delta_of(ran) else float(ran.accuracy().lower)
 
 
 def _target(claim: Claim) -> Any:

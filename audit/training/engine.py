@@ -26,7 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from ...foundation import InputError, torch_stream
-from .gradients import Batch, augmentation_moves, check_memory, classification_loss, gradient_sum, padded_batches
+from ...foundation.classification import classification_loss
+from .gradients import Batch, augmentation_moves, check_memory, gradient_sum, padded_batches
 from .settings import TrainingSettings
 from .stack import BuildModel, Stack, batch_normalisation, initial_stack
 

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, log_softmax
+from torch.nn.functional import log_softmax
 
 from ...foundation import InputError, numpy_stream
+from ...foundation.classification import classification_loss
 from .augmentation import Moves, draw_moves, flip_shift, reach_of
 from .samplers import epoch_batches
 from .settings import TrainingSettings
@@ -85,7 +86,8 @@ def padded_batches(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Per step: index (K, B) and mask (K, B), padded with row 0 to the largest batch of the K models."""
     records = membership.shape[1]
-    drawn = [epoch_batches(settings.sampler, records, settings.steps_per_epoch, seed, epoch) for seed in seeds]
+    told = settings.sampler, records, settings.steps_per_epoch
+    drawn = [epoch_batches(*told, seed, epoch, settings.sampling_rate) for seed in seeds]
     for step in range(settings.steps_per_epoch):
         rows = [batches[step][members[batches[step]]] for batches, members in zip(drawn, membership, strict=True)]
         lengths = np.array([len(r) for r in rows])
@@ -222,13 +224,6 @@ def _mapped_loss(logits: Tensor, y: Tensor) -> Tensor:
     if logits.dim() == 1 or logits.shape[-1] == 1:
         return classification_loss(logits, y)
     return -log_softmax(logits, dim=-1).gather(-1, y[:, None])[:, 0]
-
-
-def classification_loss(logits: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy per example (B,): logits (B, classes), or (B, 1) and (B,) for one output and labels 0/1."""
-    if logits.dim() == 1 or logits.shape[-1] == 1:
-        return binary_cross_entropy_with_logits(logits.reshape(y.shape), y.to(logits.dtype), reduction="none")
-    return cross_entropy(logits, y, reduction="none")
 
 
 @contextmanager

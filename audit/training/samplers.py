@@ -8,7 +8,7 @@ the coupling that the add/remove analysis compares.
 |---|---|---|
 | random_allocation | each record in one step, uniform over the M steps, drawn afresh every epoch | RandomAllocation |
 | fixed_bins | the same, but one draw is reused in every epoch ("balls and bins") | FixedBins |
-| poisson | each record in each step with probability 1/M, independently | PoissonSampling |
+| poisson | each record in each step with probability 1/M or a given rate, independently | PoissonSampling |
 | fixed_size | a fresh shuffle cut into M batches of equal size (an ordinary data loader) | no bound is known |
 | full_batch | every record in every one of the M steps | Gaussian |
 """
@@ -25,11 +25,13 @@ SamplerName = Literal["random_allocation", "fixed_bins", "poisson", "fixed_size"
 SAMPLERS: tuple[str, ...] = get_args(SamplerName)
 
 
-def epoch_batches(sampler: str, records: int, steps_per_epoch: int, seed: int, epoch: int) -> list[np.ndarray]:
+def epoch_batches(
+    sampler: str, records: int, steps_per_epoch: int, seed: int, epoch: int, sampling_rate: float | None = None
+) -> list[np.ndarray]:
     """The rows that each of the M steps of one epoch uses, ascending within a step.
 
     The draw depends on (seed, epoch) alone, through the stream "allocation/<epoch>", so that a resumed run
-    repeats it. Errors: InputError for an unknown sampler.
+    repeats it. sampling_rate is that of poisson, 1/M where it is left out. Errors: InputError for an unknown sampler.
     """
     if sampler == "full_batch":
         return [np.arange(records)] * steps_per_epoch
@@ -38,7 +40,8 @@ def epoch_batches(sampler: str, records: int, steps_per_epoch: int, seed: int, e
     if sampler in ("random_allocation", "fixed_bins"):
         return _group(rng.integers(0, steps_per_epoch, size=records), steps_per_epoch)
     if sampler == "poisson":
-        return [np.flatnonzero(rng.random(records) < 1.0 / steps_per_epoch) for _ in range(steps_per_epoch)]
+        rate = 1.0 / steps_per_epoch if sampling_rate is None else sampling_rate
+        return [np.flatnonzero(rng.random(records) < rate) for _ in range(steps_per_epoch)]
     if sampler == "fixed_size":
         return [np.sort(part) for part in np.array_split(rng.permutation(records), steps_per_epoch)]
     raise InputError(f"sampler {sampler!r} is not known: choose one of {', '.join(SAMPLERS)}")

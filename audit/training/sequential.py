@@ -48,7 +48,7 @@ def _train(
     for epoch in range(settings.epochs):
         noise = torch_stream(seed, f"noise/{epoch}", x.device)
         augmentation = torch_stream(seed, f"augmentation/{epoch}", x.device)
-        batches = epoch_batches(settings.sampler, len(x), settings.steps_per_epoch, seed, epoch)
+        batches = epoch_batches(settings.sampler, len(x), settings.steps_per_epoch, seed, epoch, settings.sampling_rate)
         for step, drawn in enumerate(batches):
             rows = torch.from_numpy(drawn[member[drawn]]).to(x.device)
             inputs = x[rows]

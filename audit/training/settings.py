@@ -19,7 +19,8 @@ class TrainingSettings:
     noise_multiplier is the standard deviation of the noise on the **sum** of clipped per-example gradients,
     divided by clipping_norm. public_size is the number that stands for the data-set size in the divisor
     public_size / steps_per_epoch (public_size for full batch): a constant that does not depend on who is in the
-    training set, since dividing by a realised size tells who is. Errors: InputError.
+    training set, since dividing by a realised size tells who is. sampling_rate is for poisson alone: a rate other
+    than 1/steps_per_epoch, by which public_size is then multiplied for the divisor. Errors: InputError.
     """
 
     steps_per_epoch: int
@@ -31,6 +32,7 @@ class TrainingSettings:
     sampler: str = "random_allocation"
     momentum: float = 0.0
     augmentation: str = "none"
+    sampling_rate: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps_per_epoch", "epochs"):
@@ -56,6 +58,11 @@ class TrainingSettings:
             raise InputError(f"momentum must lie in [0, 1), got {self.momentum!r}")
         if self.sampler not in SAMPLERS:
             raise InputError(f"sampler {self.sampler!r} is not known: choose one of {', '.join(SAMPLERS)}")
+        if self.sampling_rate is not None and (self.sampler != "poisson" or not 0 < self.sampling_rate <= 1):
+            raise InputError(
+                f"sampling_rate {self.sampling_rate!r} must lie in (0, 1] and is for sampler poisson, got sampler "
+                f"{self.sampler!r}"
+            )
         if self.augmentation not in AUGMENTATIONS:
             raise InputError(
                 f"augmentation {self.augmentation!r} is not known: choose one of {', '.join(AUGMENTATIONS)}"
@@ -64,6 +71,8 @@ class TrainingSettings:
     @property
     def divisor(self) -> float:
         """The public constant by which a noisy sum becomes a step."""
+        if self.sampling_rate is not None:
+            return self.public_size * self.sampling_rate
         return self.public_size if self.sampler == "full_batch" else self.public_size / self.steps_per_epoch
 
     def mechanism(self) -> dict[str, Any]:
@@ -73,7 +82,7 @@ class TrainingSettings:
         if self.sampler == "poisson":
             return {
                 "name": "poisson",
-                "sampling_rate": 1.0 / self.steps_per_epoch,
+                "sampling_rate": 1.0 / self.steps_per_epoch if self.sampling_rate is None else self.sampling_rate,
                 "steps": self.steps_per_epoch * self.epochs,
                 "noise_multiplier": self.noise_multiplier,
             }
@@ -89,4 +98,7 @@ class TrainingSettings:
         return {"steps_per_epoch": self.steps_per_epoch, "epochs": self.epochs}
 
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        told = asdict(self)
+        if self.sampling_rate is None:
+            del told["sampling_rate"]
+        return told

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..bounds import with_noise_multiplier
 from ..estimators.clopper_pearson import clopper_pearson_epsilon
-from ..estimators.guesses import order_guesses
+from ..estimators.error_counts import errors_at_the_middle
 from ..estimators.mann_whitney import mann_whitney_p_value
 from ..estimators.noise_bound import noise_multiplier_upper_bound
 from ..estimators.rates import clopper_pearson
@@ -55,11 +55,8 @@ def epsilon_estimate(value: float, commitment: str, settings: AuditSettings) -> 
 
 
 def rates_estimate(scores: np.ndarray, members: np.ndarray, settings: AuditSettings) -> Estimate:
-    false_positives, false_negatives = _errors_at_the_middle(scores, members)
-    n1 = int(members.sum())
-    value = clopper_pearson_epsilon(
-        false_positives, int(members.size - n1), false_negatives, n1, settings.delta, settings.confidence_each
-    )
+    errors = errors_at_the_middle(scores, members)
+    value = clopper_pearson_epsilon(*errors.counts, settings.delta, settings.confidence_each)
     return Estimate(
         "clopper_pearson_rates",
         "epsilon",
@@ -118,11 +115,7 @@ def metric_estimates(
     area, n1 = auc(scores, members), int(members.sum())
     n0 = int(members.size - n1)
     validity, doubt = ("none", "; not a bound") if membership == "unknown" else ("C", "")
-    false_positives, false_negatives = _errors_at_the_middle(scores, members)
-    rates = (1 - false_negatives / n1, 1 - false_positives / n0)
-    # Each rate at half of the error: the mean of both limits then holds at the whole.
-    each = 1 - (1 - settings.confidence) / 2
-    limits = (clopper_pearson(n1 - false_negatives, n1, each), clopper_pearson(n0 - false_positives, n0, each))
+    errors = errors_at_the_middle(scores, members)
     independent = "the interval takes scores to be independent across canaries" + doubt
     return [
         Estimate(
@@ -138,8 +131,8 @@ def metric_estimates(
         Estimate(
             "balanced_accuracy",
             "balanced_accuracy",
-            sum(rates) / 2,
-            (float(limits[0][0] + limits[1][0]) / 2, float(limits[0][1] + limits[1][1]) / 2),
+            errors.balanced_accuracy,
+            errors.balanced_accuracy_interval(settings.confidence),
             validity,
             settings.confidence,
             None,
@@ -156,14 +149,3 @@ def metric_estimates(
             "threshold chosen on these labels: too high on average, not a bound",
         ),
     ]
-
-
-def _errors_at_the_middle(scores: np.ndarray, members: np.ndarray) -> tuple[int, int]:
-    """(false positives, false negatives), upper half guessed member; an undefined score is an error of either kind."""
-    ordered = order_guesses(scores, members)
-    high, low = (ordered.defined + 1) // 2, ordered.defined // 2
-    undefined = np.isnan(scores)
-    return (
-        high - int(ordered.right_high[high]) + int((undefined & ~members).sum()),
-        low - int(ordered.right_low[low]) + int((undefined & members).sum()),
-    )

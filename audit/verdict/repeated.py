@@ -1,9 +1,11 @@
 """A verdict from repeated training runs.
 
 With one canary a run the R scores are one class C audit: errors of independent trainings are independent. With all
-canaries in every run each run is a class B audit of its own (any dependence between its canaries), and their p-values
-are combined by Fisher's method. The over-dispersion test says whether canaries of one run err independently: where it
-rejects, class C statements about single runs of this configuration are not to be trusted.
+canaries in every run the test is of the runs' accuracies: each run's expected accuracy is at most the claim's, and runs
+are independent, so that a bet fixed beforehand (estimators/run_bets.py) gives a p-value that holds in finite samples
+whatever the canaries inside a run do to each other: class "runs". The over-dispersion test says whether canaries of one
+run err independently: where it rejects, class C statements about single runs of this configuration are not to be
+trusted.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-from scipy.stats import t as student_t
 
 from ...foundation import InputError
-from ..estimators.guesses import order_guesses
+from ..estimators.f_dp import epsilon_delta_of
 from ..estimators.independent_runs import combine_p_values, over_dispersion
+from ..estimators.run_bets import RunBet, RunsFinding, accuracy_bet, curve_bet, runs_p_value
+from ..estimators.runs_accuracy import runs_accuracy
 from ..training.run_record import RunRecord
 from .claim import Claim
 from .curves import measured_histogram, measured_roc
@@ -82,17 +85,13 @@ def _combined(runs: RepeatedRuns, claim: Claim | None, settings: AuditSettings, 
     each_run = list(zip(runs.scores, runs.members, strict=True))
     single = [judge(about.of(scores, members), claim, settings) for scores, members in each_run]
     canaries = runs.scores.shape[1]
-    correct = np.array([int(order_guesses(scores, members).correct(canaries)) for scores, members in each_run])
+    correct = np.array([settings.guess_rule.all_guessed(scores, members)[0] for scores, members in each_run])
     spread = over_dispersion(correct, np.full(len(correct), canaries))
-    epsilons = tuple(_value(each, "epsilon") for each in single)
-    estimates = [_accuracy_over_runs(correct / canaries, settings.confidence)]
-    p_value, reach, verdict = None, Reach(), "no_claim"
+    estimates, reach, test = [_accuracy_over_runs(correct, canaries, settings)], Reach(), None
     if claim is not None:
-        p_value = combine_p_values([_known(each.p_value) for each in single])
-        best = combine_p_values([_known(each.power.smallest_reportable_p_value) for each in single])
-        reach = Reach(smallest_reportable_p_value=best)
-        verdict = "no_power" if best >= settings.alpha else "rejected" if p_value < settings.alpha else "not_rejected"
-        estimates.append(_p_value_estimate(p_value, single[0], len(single)))
+        test = _test_over_runs(claim, correct, canaries, settings)
+        reach = Reach(smallest_reportable_p_value=test.smallest_p_value)
+        estimates += [_runs_estimate(test, len(single)), _fisher_estimate(single)]
     scores, members = runs.scores.ravel(), runs.members.ravel()
     rule = settings.guess_rule
     result = replace(
@@ -103,8 +102,9 @@ def _combined(runs: RepeatedRuns, claim: Claim | None, settings: AuditSettings, 
         guess_rule=Guessing(rule.name, *rule.numbers, looks=settings.total_looks, sign=settings.sign),
         independence="one_run",
         estimates=tuple(estimates),
-        p_value=p_value,
-        verdict=verdict,
+        p_value=None if test is None else test.p_value,
+        p_value_class=None if test is None else test.validity,
+        verdict=_verdict(test, settings.alpha),
         remarks=tuple(sorted({remark for each in single for remark in each.remarks})),
         power=reach,
         roc=measured_roc(scores, members, settings.confidence, "none"),
@@ -113,13 +113,47 @@ def _combined(runs: RepeatedRuns, claim: Claim | None, settings: AuditSettings, 
             runs=len(single),
             design="all_canaries",
             p_values=() if claim is None else tuple(_known(each.p_value) for each in single),
-            epsilon_lower_bounds=epsilons,
+            epsilon_lower_bounds=tuple(_value(each, "epsilon") for each in single),
             correct_of_all=tuple(correct.tolist()),
             over_dispersion=spread.ratio,
             over_dispersion_p_value=spread.p_value,
         ),
     )
     return replace(result, verdict_text=_text(result))
+
+
+def planned_bet(claim: Claim, canaries: int, runs: int, alpha: float) -> RunBet:
+    """The verdict's test, fixed by the claim and by the numbers of runs and canaries, before any coin is opened.
+
+    Each run's expected accuracy is at most the claim's, whatever its canaries do to each other: class "runs". That
+    alone cannot reject with few runs, however many canaries each has; there the claim's trade-off curve is used too
+    (class B; A for a bare epsilon).
+    """
+    bound = float(claim.mechanism.accuracy().upper)
+    bet = accuracy_bet(canaries, bound, runs, alpha)
+    if bet.smallest_p_value(runs) <= alpha**2:
+        return bet
+    bare = epsilon_delta_of(claim.mechanism) is not None
+    curve = claim.mechanism if bare else claim.mechanism.trade_off_curve()
+    return curve_bet(curve, canaries, bound, runs, alpha)
+
+
+def _test_over_runs(claim: Claim, correct: np.ndarray, canaries: int, settings: AuditSettings) -> RunsFinding:
+    looks = settings.total_looks
+    found = runs_p_value(planned_bet(claim, canaries, len(correct), settings.alpha / looks), correct)
+    return replace(
+        found,
+        p_value=min(1.0, looks * found.p_value),
+        smallest_p_value=min(1.0, looks * found.smallest_p_value),
+    )
+
+
+def _verdict(test: RunsFinding | None, alpha: float) -> str:
+    if test is None:
+        return "no_claim"
+    if test.smallest_p_value >= alpha:
+        return "no_power"
+    return "rejected" if test.p_value < alpha else "not_rejected"
 
 
 def _known(value: float | None) -> float:
@@ -133,26 +167,36 @@ def _value(result: AuditResult, quantity: str) -> float:
     return found.value
 
 
-def _accuracy_over_runs(accuracy: np.ndarray, confidence: float) -> Estimate:
-    """Mean over runs with a t interval: runs are independent, canaries of a run need not be."""
-    half = student_t.ppf((1 + confidence) / 2, len(accuracy) - 1) * accuracy.std(ddof=1) / np.sqrt(len(accuracy))
-    mean = float(accuracy.mean())
+def _accuracy_over_runs(correct: np.ndarray, canaries: int, settings: AuditSettings) -> Estimate:
+    found = runs_accuracy(correct, canaries, settings.confidence)
     return Estimate(
         name="attack_accuracy_over_runs",
         quantity="attack_accuracy",
-        value=mean,
-        interval=(max(0.0, mean - float(half)), min(1.0, mean + float(half))),
-        validity="C",
-        confidence=confidence,
-        note=f"mean of {len(accuracy)} runs, every canary guessed; t interval over independent runs, approximate",
+        value=found.accuracy,
+        interval=(found.lower, found.upper),
+        validity=found.validity,
+        confidence=settings.confidence,
+        note=f"mean of {found.runs} runs, every canary guessed; holds in finite samples whatever the canaries of one "
+        "run do to each other, if the runs are independent",
     )
 
 
-def _p_value_estimate(p_value: float, first: AuditResult, runs: int) -> Estimate:
-    one = first.named("claim_p_value")
+def _runs_estimate(test: RunsFinding, runs: int) -> Estimate:
+    against = "bound on expected accuracy" if test.validity == "runs" else "trade-off curve, of too few runs for less"
+    note = (
+        f"{runs} independent runs against the claim's {against}, by a bet fixed beforehand; needs independent runs "
+        "and nothing of the canaries inside a run"
+    )
+    return Estimate("claim_p_value_over_runs", "p_value", test.p_value, validity=test.validity, note=note)
+
+
+def _fisher_estimate(single: list[AuditResult]) -> Estimate:
+    """Beside the verdict's test, for comparison: what Fisher's method makes of each run's own p-value."""
+    one = single[0].named("claim_p_value")
     assert one is not None
-    note = f"Fisher's combination of {runs} independent runs; each: {one.note}"
-    return replace(one, name="combined_claim_p_value", value=p_value, note=note)
+    combined = combine_p_values([_known(each.p_value) for each in single])
+    note = f"Fisher's combination of {len(single)} runs, for comparison, decides nothing; each: {one.note}"
+    return replace(one, name="fisher_combination", value=combined, note=note)
 
 
 def _text(result: AuditResult) -> str:
@@ -167,13 +211,13 @@ def _text(result: AuditResult) -> str:
         return f"{runs} runs, and no claim was given. {bounds}{CAVEAT}"
     if result.verdict == "rejected":
         return (
-            f"Rejected: over {runs} independent runs the combined p-value of the claim ({claimed}) is "
+            f"Rejected: over {runs} independent runs the p-value of the claim ({claimed}) is "
             f"{rounded_up(p_value)}, below alpha = {alpha:g}. Shown: training leaks more than the claim allows. "
             f"Not shown: why. {bounds}"
         )
     if result.verdict == "no_power":
         return f"No power: {runs} runs with every guess right would not reject the claim ({claimed}). {bounds}"
     return (
-        f"Not rejected: over {runs} independent runs the combined p-value of the claim ({claimed}) is "
+        f"Not rejected: over {runs} independent runs the p-value of the claim ({claimed}) is "
         f"{rounded_up(p_value)}, not below alpha = {alpha:g}. Not shown: that the claim holds. {bounds}{CAVEAT}"
     )

@@ -29,7 +29,7 @@ from coalmine.audit.evaluate import evaluate_canaries, mean_interval
 from coalmine.audit.training.data import Data, load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.canaries import CanarySet
-from coalmine.canaries.refine import Refinement
+from coalmine.canaries.refinement import Refinement
 from coalmine.foundation import read_json, write_json
 
 COUNT = 200

@@ -33,7 +33,7 @@ from zoo.plain import Plain  # noqa: E402
 from zoo.right import RIGHT  # noqa: E402
 
 from coalmine.audit.bounds import RandomAllocation  # noqa: E402
-from coalmine.audit.check import CheckSettings, check  # noqa: E402
+from coalmine.audit.white_box import CheckSettings, check  # noqa: E402
 
 ALPHA = 0.01
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from coalmine.audit.bounds import EpsilonDelta, Gaussian
+from coalmine.audit.estimators import runs_reject
 from coalmine.audit.recipe import engine_recipe
 from coalmine.audit.repeat import RepeatedRuns, repeat_training
 from coalmine.audit.rows import universe
@@ -11,7 +12,7 @@ from coalmine.audit.training.data import load_data
 from coalmine.audit.training.settings import TrainingSettings
 from coalmine.audit.verdict.claim import Claim
 from coalmine.audit.verdict.facts import Repeated
-from coalmine.audit.verdict.repeated import judge_repeated
+from coalmine.audit.verdict.repeated import judge_repeated, planned_bet
 from coalmine.audit.work import Work
 from coalmine.canaries import craft
 from coalmine.foundation import InputError, numpy_stream
@@ -77,14 +78,38 @@ def test_one_canary_a_run_is_judged_in_class_c_and_rejects_a_false_claim():
     assert result.repeated == Repeated(400, "one_canary")
 
 
-def test_all_canaries_combine_the_p_values_of_runs_that_alone_show_nothing():
-    runs = simulated(np.random.default_rng(1), 10, 60, shift=1.6)
-    claim = Claim(EpsilonDelta(0.3, 0.0))
-    result = judge_repeated(runs, claim)
-    assert result.verdict == "rejected"
-    assert result.p_value < min(result.repeated.p_values)
+def test_runs_that_alone_show_little_reject_together():
+    """Noise at a third, 32 runs of 60 canaries: every run by itself is consistent with the claim."""
+    claimed = Claim(Gaussian(noise_multiplier=4.0))
+    runs = simulated(np.random.default_rng(1), 32, 60, shift=0.75)
+    result = judge_repeated(runs, claimed)
+    assert result.verdict == "rejected" and result.p_value_class == "runs"
+    assert sorted(result.repeated.p_values)[16] > 0.05
     assert "neither the largest nor the mean is a bound" in result.verdict_text
-    assert result.counts.canaries == 600
+    assert result.counts.canaries == 32 * 60
+    accuracy = result.named("attack_accuracy_over_runs")
+    assert accuracy.validity == "runs" and accuracy.interval[0] < accuracy.value < accuracy.interval[1]
+
+
+def test_few_runs_of_a_gross_leak_reject_by_the_curve():
+    """Four runs cannot reject by their accuracy alone, right as they may be: the claim's curve is used, and said."""
+    result = judge_repeated(simulated(np.random.default_rng(1), 4, 60, shift=5.0), Claim(EpsilonDelta(0.3, 0.0)))
+    assert result.verdict == "rejected" and result.p_value_class == "A"
+
+
+def test_a_bare_epsilon_and_thousands_of_canaries_end_in_a_verdict():
+    runs = simulated(np.random.default_rng(4), 2, 3000, shift=3.0)
+    assert judge_repeated(runs, Claim(EpsilonDelta(1.0, 0.0))).verdict == "rejected"
+
+
+def test_runs_whose_canaries_err_together_are_not_rejected_for_it():
+    """Each run is all right with the claim's own probability, else all wrong: the size stays below alpha."""
+    claim = Claim(Gaussian(noise_multiplier=4.0))
+    bound, rng = float(claim.mechanism.accuracy().upper), np.random.default_rng(5)
+    bet = planned_bet(claim, 60, 16, 0.05)
+    assert bet.validity == "runs"
+    rejected = int(runs_reject(bet, np.where(rng.random((5000, 16)) < bound, 60, 0), 0.05).sum())
+    assert rejected <= 250 + 4 * np.sqrt(5000 * 0.05 * 0.95)
 
 
 def test_a_true_claim_is_rejected_no_more_often_than_alpha():

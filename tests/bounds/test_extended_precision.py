@@ -128,7 +128,7 @@ def test_cell_masses(sigma):
 )
 def test_both_precisions_contain_the_exact_value_and_extended_is_narrower(mechanism):
     short, long = (
-        Profile(mechanism.ratio_law(0.03, 1e-15, 1 << 20, extended), mechanism.copies, 1e-13, 1 << 20)
+        Profile([(mechanism.ratio_law(0.03, 1e-15, 1 << 20, extended), mechanism.copies)], 1e-13, 1 << 20)
         for extended in (False, True)
     )
     for direction in ("remove", "add"):
@@ -144,7 +144,9 @@ def test_both_precisions_contain_the_exact_value_and_extended_is_narrower(mechan
 def test_grids_agree_to_their_narrow_widths(m, e, sigma):
     # an error that the allowance for rounding forgot would show: the widths are a thousandth of δ
     mechanism = RandomAllocation(m, e, sigma)
-    profiles = [Profile(mechanism.ratio_law(r, 1e-15, 1 << 20, True), e, 1e-13, 1 << 20) for r in (0.04, 0.029, 0.019)]
+    profiles = [
+        Profile([(mechanism.ratio_law(r, 1e-15, 1 << 20, True), e)], 1e-13, 1 << 20) for r in (0.04, 0.029, 0.019)
+    ]
     for direction in ("remove", "add"):
         for epsilon in (0.0, 0.3, 1.0, 2.0):
             found = [profile.delta(epsilon, direction) for profile in profiles]

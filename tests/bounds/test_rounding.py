@@ -6,7 +6,7 @@ import pytest
 from scipy.fft import irfft, rfft
 from scipy.special import ndtr
 
-from coalmine.audit.bounds.lattice import Measure, _complex_power, power, powers
+from coalmine.audit.bounds.lattice import Measure, _complex_power, convolution, powers
 from coalmine.audit.bounds.rounding import (
     PRODUCT,
     UNIT,
@@ -98,7 +98,7 @@ def test_sums_are_within_their_bounds():
 @pytest.mark.parametrize("copies", [1, 2, 7, 64, 1000])
 def test_convolution_powers_contain_the_binomial_law(copies):
     base = Measure(3, np.array([0.75, 0.25]))
-    found = power(base, copies, 1e-13, 1 << 20)
+    found = convolution([(base, copies)], 1e-13, 1 << 20)
     k = np.arange(copies + 1)
     logs = [mpmath.log(mpmath.binomial(copies, int(i))) for i in k]
     exact = np.array(

@@ -9,11 +9,11 @@ from coalmine.canaries import CanarySet, craft
 from coalmine.canaries.base_models import mean_loss
 from coalmine.canaries.clipped_influence import ClippedInfluence
 from coalmine.canaries.crafting import WITH_MODELS
-from coalmine.canaries.diagnosis import diagnose, effective_rank, influence_among
+from coalmine.canaries.diagnosis import complementary_pair, diagnose, effective_rank, influence_among, margin_gap
 from coalmine.canaries.influence import influence
-from coalmine.canaries.metagradient import InnerTraining
 from coalmine.canaries.pool import Pool
-from coalmine.canaries.refine import Refinement
+from coalmine.canaries.refinement import Refinement
+from coalmine.canaries.unrolled import InnerTraining
 from coalmine.foundation import InputError
 
 STREAM = np.random.default_rng(0)
@@ -199,3 +199,34 @@ def test_diagnosis_takes_the_curvature_from_some_of_a_large_pool(monkeypatch):
     some = np.linspace(0, 39, 10).astype(int)
     expected = influence([model], (canaries.x, canaries.y), (X[some], Y[some])).among(np.arange(6))
     assert (influence_among([model], canaries, Pool(X, Y, 3, (0, 1))) == expected).all()
+
+
+def test_the_margin_gap_is_that_of_complementary_halves():
+    """A pair that knows its own half, by as much as it is told: the gap and the separation come out as put in."""
+    pool = Pool(X, Y, 3, (0, 1))
+    canaries, seen = make("noise", 10), []
+
+    def knows_its_half(x, y, membership, seeds):
+        seen.append(membership)
+        return [Known(x[members], y[members]) for members in membership]
+
+    pair = complementary_pair(canaries, pool, knows_its_half)
+    assert len(seen) == 1 and (seen[0][:, -10:].sum(0) == 1).all() and seen[0][:, :-10].all()
+    found = margin_gap(canaries, pair)
+    assert found["margin_gap"] == pytest.approx(6.0, abs=1e-5)  # z = 6 of three logits where it is known, 0 elsewhere
+    assert found["margin_separation"] == 0.0 or found["margin_separation"] > 1e3  # no spread at all
+    assert diagnose(canaries, [build(0)], pool, pair=pair)["margin_gap"] == found["margin_gap"]
+
+
+class Known(nn.Module):
+    def __init__(self, x, y):
+        super().__init__()
+        self.known = {row.tobytes(): int(label) for row, label in zip(x, y, strict=True)}
+        self.p = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        z = torch.zeros(len(x), 3)
+        for i, row in enumerate(x.numpy()):
+            if row.tobytes() in self.known:
+                z[i, self.known[row.tobytes()]] = 6.0
+        return z

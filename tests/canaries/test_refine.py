@@ -10,14 +10,17 @@ import torch
 from torch import nn
 
 from coalmine.canaries.bilevel import Bilevel, complementary_masks, stacked
-from coalmine.canaries.metagradient import InnerTraining, differentiate, metagradient
+from coalmine.canaries.metagradient import metagradient
 from coalmine.canaries.noise import noise
 from coalmine.canaries.outer import Outer
 from coalmine.canaries.pool import Pool
 from coalmine.canaries.random_rows import random_rows
-from coalmine.canaries.refine import Refinement, orthogonal_pull, refine
+from coalmine.canaries.refine import Bench, _replica_training, refine, walk
+from coalmine.canaries.refinement import Refinement
 from coalmine.canaries.regulariser import Embedding, mean_squared_cosine, orthogonality
 from coalmine.canaries.rounding import round_to_8_bits
+from coalmine.canaries.unrolled import InnerTraining, differentiate
+from coalmine.canaries.walk import orthogonal_pull
 from coalmine.foundation import InputError
 
 SMALL = Refinement(replicas=4, restarts=3, steps=4, warmup=1, batch=16)
@@ -49,6 +52,14 @@ def train_many(x, y, membership, seeds, steps=60, rate=0.5):
                     p -= rate * g
         models.append(model)
     return models
+
+
+def walk_of(start, train, settings, seed, models=(), together=None):
+    """Where the canaries of a refinement stand at the end of its walk, before any choice, and the log."""
+    bench = Bench(start, pool(), _replica_training(train, settings), settings, seed, torch.device("cpu"), together)
+    outer, log = Outer.starting(torch.from_numpy(start.x.copy())), []
+    walk(bench, outer, 0, [Embedding(m) for m in models], lambda record, _: log.append(record))
+    return outer.canaries.numpy(), log
 
 
 # the regulariser
@@ -119,23 +130,23 @@ def test_an_interrupted_refinement_resumes_to_the_same_bits(tmp_path, settings):
 
 def test_inputs_move_within_the_range_and_nothing_else_does():
     start = random_rows(pool(), 8, 0)
-    refined, log = refine(start, pool(), train_many, SMALL, seed=1)
-    assert (refined.x != start.x).mean() > 0.9
-    assert refined.x.min() >= 0 and refined.x.max() <= 1
+    x, log = walk_of(start, train_many, SMALL, 1)
+    refined, again = refine(start, pool(), train_many, SMALL, seed=1)
+    assert (x != start.x).mean() > 0.9 and again == log
+    assert x.min() >= 0 and x.max() <= 1
     np.testing.assert_array_equal(refined.y, start.y)
     np.testing.assert_array_equal(refined.source_index, start.source_index)
     assert refined.parameters["start"] == "random" and refined.parameters["refinement"]["restarts"] == 3
-    assert [record["restart"] for record in log] == [0, 1, 2]
+    assert [record["restart"] for record in log] == [0, 1, 2, 3]  # the last measures the end
     json.dumps(log, allow_nan=False)
 
 
 def test_only_canaries_that_were_drawn_move():
     start = random_rows(pool(), 8, 0)
     once = Refinement(replicas=2, restarts=1, steps=3, warmup=2, batch=16, canary_batch=4)
-    refined, _ = refine(start, pool(), train_many, once, 1)
-    assert (refined.x != start.x).any(axis=1).sum() == 4
+    assert (walk_of(start, train_many, once, 1)[0] != start.x).any(axis=1).sum() == 4
     often = replace(once, restarts=6, steps=4)
-    assert (refine(start, pool(), train_many, often, 1)[0].x != start.x).any(axis=1).all()
+    assert (walk_of(start, train_many, often, 1)[0] != start.x).any(axis=1).all()
 
 
 def test_a_batch_of_all_canaries_is_no_batch_and_is_not_recorded_where_there_is_none():
@@ -150,9 +161,9 @@ def test_a_batch_of_all_canaries_is_no_batch_and_is_not_recorded_where_there_is_
 def test_replicas_together_or_one_by_one_give_the_same_set_up_to_rounding():
     start = random_rows(pool(), 8, 0)
     for settings in (SMALL, replace(SMALL, canary_batch=4)):
-        one, log = refine(start, pool(), train_many, settings, 1, together=1)
-        four, other = refine(start, pool(), train_many, settings, 1, together=4)
-        np.testing.assert_allclose(one.x, four.x, atol=1e-4)
+        one, log = walk_of(start, train_many, settings, 1, together=1)
+        four, other = walk_of(start, train_many, settings, 1, together=4)
+        np.testing.assert_allclose(one, four, atol=1e-4)
         assert log[0]["outer"] == pytest.approx(other[0]["outer"], rel=1e-5)
         assert log[0]["auc"] == other[0]["auc"]
 
@@ -187,10 +198,10 @@ def test_the_regulariser_of_a_batch_is_right_on_average(form):
 
 def test_the_implicit_term_changes_the_outcome():
     start = random_rows(pool(), 8, 0)
-    one, _ = refine(start, pool(), train_many, SMALL, 1)
-    other, log = refine(start, pool(), train_many, Refinement(**{**vars(SMALL), "implicit": False}), 1)
-    assert np.abs(one.x - other.x).max() > 1e-3
-    assert log[-1]["norm_v"] == 0
+    one, _ = walk_of(start, train_many, SMALL, 1)
+    other, log = walk_of(start, train_many, replace(SMALL, implicit=False), 1)
+    assert np.abs(one - other).max() > 1e-3
+    assert log[-2]["norm_v"] == 0
 
 
 def test_sources_never_reach_the_models_and_each_replica_gets_its_half():
@@ -205,8 +216,11 @@ def test_sources_never_reach_the_models_and_each_replica_gets_its_half():
         assert len(x) == 60 - 8 + 8
         natural = {row.tobytes() for row in x[:-8]}
         assert not any(row.tobytes() in natural for row in start.x)
-        assert membership[:, :-8].all() and (membership[:, -8:].sum(0) == 2).all()
-    assert len({seed for _, _, seeds in seen for seed in seeds}) == 12  # no model is trained twice
+        assert membership[:, :-8].all() and (2 * membership[:, -8:].sum(0) == len(membership)).all()
+    trained = [seeds for _, _, seeds in seen]
+    walked, judged = trained[:4], trained[4:]  # three restarts and the end; then sets that share their replicas' seeds
+    assert len({seed for seeds in walked for seed in seeds}) == 16
+    assert len(set(judged)) == 2 and not {s for seeds in judged for s in seeds} & {s for seeds in walked for s in seeds}
 
 
 @pytest.mark.parametrize("canary_batch", [None, 8])
@@ -240,8 +254,8 @@ def test_the_regulariser_lowers_the_cosines_and_needs_base_models():
     with pytest.raises(InputError, match="base_models"):
         refine(start, pool(), train_many, Refinement(regulariser=1.0), 1)
     strong = Refinement(**{**vars(SMALL), "regulariser": 1000.0, "step_size": 0.1})
-    refined, log = refine(start, pool(), train_many, strong, 1, models)
-    cosine = [mean_squared_cosine(Embedding(models[0])(torch.tensor(c.x))) for c in (start, refined)]
+    x, log = walk_of(start, train_many, strong, 1, models)
+    cosine = [mean_squared_cosine(Embedding(models[0])(torch.tensor(c))) for c in (start.x, x)]
     assert cosine[1] < cosine[0]
     assert log[0]["mean_squared_cosine"] == pytest.approx(cosine[0], rel=1e-4)
     assert log[0]["regulariser"] == pytest.approx(1000 * cosine[0], rel=1e-3)
@@ -256,7 +270,8 @@ def test_a_bank_of_models_without_canaries_can_take_the_place_of_retraining():
 
     settings = Refinement(**{**vars(SMALL), "restart_from": "bank", "bank_size": 6, "outer": "loss"})
     refine(random_rows(pool(), 8, 0), pool(), spy, settings, 1)
-    assert [membership.shape for membership in calls] == [(6, 52)]
+    assert calls[0].shape == (6, 52)
+    assert {membership.shape[1] for membership in calls[1:]} == {60}  # the end and the choice see canaries
 
 
 @pytest.mark.parametrize(
@@ -274,6 +289,11 @@ def test_a_bank_of_models_without_canaries_can_take_the_place_of_retraining():
         ({"outer": "auc"}, "outer"),
         ({"regulariser_form": "l2"}, "regulariser_form"),
         ({"restart_from": "scratch"}, "restart_from"),
+        ({"direction": "up"}, "direction"),
+        ({"moves": 0}, "moves"),
+        ({"last_epochs": 0}, "last_epochs"),
+        ({"replica_epochs": 0}, "replica_epochs"),
+        ({"direction": "reverse", "canary_batch": 4}, "all canaries at once"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes, says):
@@ -292,6 +312,54 @@ def test_diverged_replicas_are_told():
         refine(random_rows(pool(), 8, 0), pool(), diverged, SMALL, 1)
 
 
+# through the end of training
+
+
+class Stoppable:
+    """The recipe above, that can stop early: an epoch is twenty steps."""
+
+    epochs = 3
+
+    def __init__(self, epochs=3):
+        self.length, self.seen = epochs, []
+
+    def __call__(self, x, y, membership, seeds):
+        self.seen.append(len(seeds))
+        return train_many(x, y, membership, seeds, steps=20 * self.length)
+
+    def shortened(self, epochs):
+        return Stoppable(epochs)
+
+    def plain_sgd(self, epochs):
+        return InnerTraining(epochs, 20, 0.5, 0.0)
+
+
+def test_the_truncated_derivative_moves_canaries_that_fresh_models_tell_apart():
+    start = noise(pool(), 20, 0)
+    settings = Refinement(replicas=4, restarts=4, direction="reverse", moves=3, last_epochs=1, step_size=0.1)
+    refined, log = refine(start, pool(), Stoppable(), settings, seed=1)
+    assert [sorted(set(record) & {"agreement", "residual"}) for record in log] == 4 * [["agreement"]] + [[]]
+    assert all(-1 <= record["agreement"] <= 1 for record in log[:-1])
+    assert refined.parameters["refinement"]["last_epochs"] == 1
+    assert fresh_auc(refined) > fresh_auc(start) + 0.1
+
+
+def test_replicas_may_be_trained_shorter_but_the_choice_never_is():
+    whole = Stoppable()
+    settings = replace(SMALL, replica_epochs=1)
+    refine(random_rows(pool(), 8, 0), pool(), whole, settings, 1)
+    assert len(whole.seen) >= 2  # the judge at least; the walk went through a shortened recipe
+    assert sum(whole.seen) < 4 * (SMALL.restarts + 1) + 8 * 2
+    for settings, says in (
+        (replace(SMALL, replica_epochs=4), "the recipe has 3"),
+        (replace(SMALL, direction="reverse", last_epochs=3), "leave at least one"),
+    ):
+        with pytest.raises(InputError, match=says):
+            refine(random_rows(pool(), 8, 0), pool(), Stoppable(), settings, 1)
+    with pytest.raises(InputError, match="can stop early"):
+        refine(random_rows(pool(), 8, 0), pool(), train_many, replace(SMALL, direction="reverse"), 1)
+
+
 # what it is compared with
 
 
@@ -307,12 +375,12 @@ def test_the_metagradient_is_the_derivative_of_retraining():
     def value(c):
         return differentiate(problem, stacked(models), c, masks, inner, torch.Generator().manual_seed(3))
 
-    _, gradient = value(canaries)
+    gradient = value(canaries).canaries
     for pixel in [(0, 0), (1, 3), (3, 5)]:
         moved = [canaries.clone(), canaries.clone()]
         moved[0][pixel] += 1e-5
         moved[1][pixel] -= 1e-5
-        slope = (value(moved[0])[0] - value(moved[1])[0]) / 2e-5
+        slope = float((value(moved[0]).values - value(moved[1]).values).mean()) / 2e-5
         assert float(gradient[pixel]) == pytest.approx(slope, rel=1e-5, abs=1e-9)
 
 
@@ -341,7 +409,8 @@ def test_metagradient_divides_by_the_public_size_of_the_recipe():
     rows = len(pool()) + 1  # the data and half of the canaries
 
     def value(inner):
-        return differentiate(problem, stacked([build(1), build(2)]), canaries, masks, inner, torch.Generator())[0]
+        at = differentiate(problem, stacked([build(1), build(2)]), canaries, masks, inner, torch.Generator())
+        return float(at.values.mean())
 
     plain, double = InnerTraining(1, 2, 0.1), InnerTraining(1, 2, 0.2, public_size=2 * rows)
     assert value(double) == pytest.approx(value(plain), rel=1e-5)

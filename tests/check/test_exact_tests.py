@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coalmine.audit.check.exact_tests import (
+from coalmine.audit.white_box.exact_tests import (
     binomial_two_sided,
     chi_square,
     correlation_tail,

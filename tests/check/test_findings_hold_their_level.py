@@ -11,14 +11,14 @@ from scipy.stats import binom
 
 from coalmine.attacks.observation import Observation
 from coalmine.audit.bounds import FixedBins, PoissonSampling, RandomAllocation
-from coalmine.audit.check import noise, repetition
-from coalmine.audit.check.contributions import measure
-from coalmine.audit.check.divisor import find_divisor
-from coalmine.audit.check.finding import Finding
-from coalmine.audit.check.noise_multiplier import find_multiplier
-from coalmine.audit.check.records import find_contributions
-from coalmine.audit.check.runs import Run
-from coalmine.audit.check.sampler import Batches, find_sampler
+from coalmine.audit.white_box import noise, repetition
+from coalmine.audit.white_box.contributions import measure
+from coalmine.audit.white_box.divisor import find_divisor
+from coalmine.audit.white_box.finding import Finding
+from coalmine.audit.white_box.noise_multiplier import find_multiplier
+from coalmine.audit.white_box.records import find_contributions
+from coalmine.audit.white_box.runs import Run
+from coalmine.audit.white_box.sampler import Batches, find_sampler
 from coalmine.canaries.probe import make_probe
 
 PROBE = make_probe(60, 0)

@@ -9,8 +9,8 @@ from zoo.faults import FAULTS
 from zoo.right import RIGHT
 
 from coalmine.audit.bounds import EpsilonDelta
-from coalmine.audit.check import CheckResult, CheckSettings, check
-from coalmine.audit.check.text import lines
+from coalmine.audit.white_box import CheckResult, CheckSettings, check
+from coalmine.audit.white_box.text import lines
 
 SMALL = CheckSettings(records=120, seed=1)
 

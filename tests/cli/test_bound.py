@@ -98,7 +98,7 @@ def test_other_schemes(capsys, arguments):
         (("--steps-per-epoch", "100", "--noise-multiplier", "2:1:0.1"), "--noise-multiplier"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "1:2:0"), "--noise-multiplier"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "0:9:0.0001"), "larger step"),
-        (("--steps-per-epoch", "100,200", "--noise-multiplier", "1,2"), "sweep one"),
+        (("--steps-per-epoch", "100,200", "--noise-multiplier", "1,2", "--epochs", "1,2"), "at most two"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--delta", "1"), "delta"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "1", "--plot", "a.png"), "needs a sweep"),
         (("--steps-per-epoch", "100", "--noise-multiplier", "1,2", "--plot", "a.gif"), ".png"),
@@ -115,6 +115,116 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, words):
     code, out, err = run(capsys, "bound", *arguments)
     assert code == 2 and out == ""
     assert words in err and err.count("\n") == 1 and err.startswith("error: ")
+
+
+def test_json_is_versioned_and_holds_other_neighbours(capsys):
+    code, out, _ = run(
+        capsys, "bound", "--steps-per-epoch", "50", "--noise-multiplier", "1.5", "--group-size", "3", "--json"
+    )
+    found = json.loads(out)
+    assert code == 0 and found["schema_version"] == 1
+    assert found["advantage"]["upper"] == pytest.approx(2 * found["accuracy"]["upper"] - 1)
+    assert [(r["records"], r["adjacency"]) for r in found["neighbours"]] == [
+        (1, "replace_one"),
+        (3, "add_remove"),
+        (3, "replace_one"),
+    ]
+    for r in found["neighbours"]:
+        assert found["epsilon"]["lower"] <= r["epsilon"]["upper"] and r["epsilon"]["lower"] <= r["epsilon"]["upper"]
+
+
+@pytest.mark.parametrize("columns", ["80", "50"])
+def test_tables_fit_the_terminal(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    for arguments in (
+        ("--steps-per-epoch", "100", "--epochs", "3", "--noise-multiplier", "1.4", "--group-size", "2"),
+        ("--steps-per-epoch", "100,200", "--noise-multiplier", "1,2"),
+    ):
+        code, out, _ = run(capsys, "bound", *arguments)
+        assert code == 0 and max(map(len, out.splitlines())) <= int(columns)
+        assert "…" not in out  # nothing is cut off
+
+
+def test_two_axes_go_to_a_csv_file_and_a_figure(capsys, tmp_path):
+    import csv
+
+    table, figure = tmp_path / "sweep.csv", tmp_path / "sweep.svg"
+    arguments = ("--steps-per-epoch", "100,200", "--noise-multiplier", "1,2,4", "--csv", str(table))
+    code, out, _ = run(capsys, "bound", *arguments, "--plot", str(figure), "--quantity", "epsilon", "--json", "--quiet")
+    found = json.loads(out)
+    assert code == 0 and found["sweep"] == ["steps_per_epoch", "noise_multiplier"] and len(found["results"]) == 6
+    rows = list(csv.DictReader(table.open()))
+    assert [(int(r["steps_per_epoch"]), float(r["noise_multiplier"])) for r in rows] == [
+        (m, s) for m in (100, 200) for s in (1.0, 2.0, 4.0)
+    ]
+    for row, result in zip(rows, found["results"], strict=True):
+        assert float(row["epsilon_upper"]) == result["epsilon"]["upper"]
+    assert figure.read_text().startswith("<?xml")
+    table.write_text("a,b\n1,2\n")  # somebody else's
+    code, _, err = run(capsys, "bound", *arguments)
+    assert code == 2 and "csv file of a sweep" in err
+
+
+def test_phases_are_composed(capsys):
+    phases = (
+        "--phase",
+        "random_allocation:steps_per_epoch=100,epochs=4,noise_multiplier=1.4",
+        "--phase",
+        '{"name": "random_allocation", "steps_per_epoch": 100, "epochs": 6, "noise_multiplier": 1.4}',
+    )
+    code, out, _ = run(capsys, "bound", *phases, "--json")
+    _, whole, _ = run(
+        capsys, "bound", "--steps-per-epoch", "100", "--epochs", "10", "--noise-multiplier", "1.4", "--json"
+    )
+    found, expected = json.loads(out), json.loads(whole)
+    assert code == 0 and found["mechanism"]["name"] == "composition" and len(found["mechanism"]["phases"]) == 2
+    assert found["epsilon"]["upper"] == pytest.approx(expected["epsilon"]["upper"], rel=1e-9)
+    for bad, words in (
+        (("--phase", "random_allocation:steps"), "no key=value"),
+        (("--phase", "{"), "no JSON object"),
+        (("--phase", "fixed_size"), "no known upper bound"),
+        ((*phases, "--noise-multiplier", "1"), "whole mechanism"),
+    ):
+        code, _, err = run(capsys, "bound", *bad)
+        assert code == 2 and words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "shape", "words"),
+    [
+        ("random_allocation", {"steps_per_epoch": 97}, "taken as 97, since fewer steps reveal more"),
+        ("poisson", {"sampling_rate": 512 / 50000, "steps": 980}, "taken as 98, since more steps reveal more"),
+    ],
+)
+def test_records_and_batch_size_round_to_the_safe_side(capsys, mechanism, shape, words):
+    arguments = ("--records", "50000", "--batch-size", "512", "--epochs", "10", "--noise-multiplier", "2")
+    code, out, err = run(capsys, "bound", "--mechanism", mechanism, *arguments, "--json")
+    found = json.loads(out)["mechanism"]
+    assert code == 0 and words in err and shape.items() <= found.items()
+    code, _, err = run(capsys, "bound", "--records", "50000", "--noise-multiplier", "2")
+    assert code == 2 and "go together" in err
+
+
+def test_a_certificate_is_written_and_proved(capsys, tmp_path):
+    verifier = pytest.importorskip("coalmine.audit.bounds.verifier")
+    path = tmp_path / "c.json"
+    code, _, _ = run(
+        capsys,
+        "bound",
+        "--mechanism",
+        "full_batch",
+        "--steps",
+        "3",
+        "--noise-multiplier",
+        "2",
+        "--certificate",
+        str(path),
+    )
+    assert code == 0 and verifier.verify(json.loads(path.read_text())) is None
+    code, _, err = run(
+        capsys, "bound", "--steps-per-epoch", "9", "--noise-multiplier", "1,2", "--certificate", str(path)
+    )
+    assert code == 2 and "one setting" in err
 
 
 def test_a_width_that_is_missed_is_said_beside_the_number(capsys):

@@ -78,6 +78,33 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, words):
     assert words in err and err.count("\n") == 1
 
 
+def test_an_advantage_is_a_target_and_the_sweep_goes_to_a_csv_file(capsys, tmp_path):
+    table = tmp_path / "noise.csv"
+    code, out, _ = run(
+        capsys,
+        "calibrate",
+        "--steps-per-epoch",
+        "100",
+        "--epochs",
+        "2",
+        "--advantage",
+        "0.1,0.2",
+        "--csv",
+        str(table),
+        "--json",
+        "-q",
+    )
+    found = json.loads(out)
+    assert code == 0 and found["schema_version"] == 1 and found["sweep"] == "advantage"
+    assert [r["advantage"] for r in found["results"]] == [0.1, 0.2]
+    assert found["results"][0]["target"] == {"accuracy": 0.55}
+    assert len(table.read_text().splitlines()) == 3
+    code, _, err = run(
+        capsys, "calibrate", "--steps-per-epoch", "9", "--epochs", "2", "--advantage", "0.1", "--accuracy", "0.6"
+    )
+    assert code == 2 and "same target" in err
+
+
 def test_full_batches_are_calibrated_and_stray_options_refused(capsys):
     code, out, _ = run(capsys, "calibrate", "--mechanism", "full_batch", "--steps", "10", "--accuracy", "0.6", "--json")
     found = json.loads(out)

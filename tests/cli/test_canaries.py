@@ -72,12 +72,12 @@ def test_a_set_is_crafted_through_models_then_shown_diagnosed_and_evaluated(tmp_
     craft = ["canaries", "craft", *QUICK, "--method", "ibis", "--count", 20, "--restarts", 2, "--seed", 1, "-o", out]
     code, text, _ = run(capsys, *craft, "--json")
     record = json.loads(text)
-    assert code == 0 and len(record["log"]) == 2 and CanarySet.load(out).method == "ibis"
+    assert code == 0 and len(record["log"]) == 3 and CanarySet.load(out).method == "ibis"
     assert not (tmp_path / "c.safetensors.progress").exists()
     code, _, _ = run(capsys, "canaries", "show", out, "--data", "digits", "-o", page)
     assert code == 0 and page.read_bytes().startswith(b"\x89PNG")
     code, text, _ = run(capsys, "canaries", "diagnose", out, *QUICK, "--json")
-    assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20
+    assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20 and "margin_separation" in json.loads(text)
     private = ["--noise-multiplier", 1, "--clipping-norm", 1]
     code, text, _ = run(capsys, "canaries", "diagnose", out, *QUICK, *private, "--json")
     assert code == 0 and 1 <= json.loads(text)["effective_rank"] <= 20
@@ -148,28 +148,50 @@ def test_a_refinement_is_not_resumed_under_another_recipe(tmp_path, capsys, monk
     assert run(capsys, *craft)[0] == 0
 
 
-def test_refinement_that_made_the_set_less_detectable_says_so(tmp_path, capsys, monkeypatch):
-    from coalmine.audit import craft as crafting
+def test_a_set_that_is_no_better_than_its_start_is_said_to_be_its_start(tmp_path, capsys, monkeypatch):
+    from coalmine.canaries import choice
 
-    def with_auc(*values):
-        def fake(source, method, count, seed, trainer, refinement, start, on_restart, **_):
-            for number, value in enumerate(values):
-                on_restart({"restart": number, "auc": value, "outer": 1.0, "moved": 0.1})
-            return crafting.craft_for(source, "noise", count, seed)
+    out = tmp_path / "c.safetensors"
+    craft = ["canaries", "craft", *QUICK, "--method", "ibis", "--count", 20, "--restarts", 1, "--seed", 1, "-o", out]
+    craft += ["--start", "binary_noise", "--force"]
 
-        return fake
+    def judged(start, refined):
+        real = choice.choose
 
-    real = crafting.craft_for
-    for values, warned in (((0.97, 0.9, 0.95), True), ((0.9, 0.95), False)):
-        fake = with_auc(*values)
-        monkeypatch.setattr(
-            crafting, "craft_for", lambda *a, fake=fake, **k: fake(*a, **k) if a[1] == "ibis" else real(*a, **k)
-        )
-        out = tmp_path / f"{warned}.safetensors"
-        code, _, err = run(
-            capsys, "canaries", "craft", "--data", "digits", "--method", "ibis", "--count", 20, "-o", out
-        )
-        assert code == 0 and ("warning: on fresh replicas the AUC went from 0.970 to 0.950" in err) == warned
+        def fake(*arguments):
+            made, figures = real(*arguments), [choice.Figures(0.1, value, 0.1) for value in (start, refined)]
+            return choice.Choice(made.canaries, made.restart, made.corners, *figures)
+
+        monkeypatch.setattr("coalmine.canaries.refine.choose", fake)
+
+    judged(0.9, 0.8)
+    code, text, err = run(capsys, *craft)
+    assert code == 0 and "warning: refinement did not help: AUC 0.800, TPR at FPR 0.05 0.100 against AUC 0.900" in err
+    assert "kept the start itself" in text
+    start = tmp_path / "start.safetensors"
+    assert (
+        run(capsys, *craft[:3], *QUICK[1:2], "--method", "binary_noise", "--count", 20, "--seed", 1, "-o", start)[0]
+        == 0
+    )
+    assert (CanarySet.load(out).x == CanarySet.load(start).x).all()
+    monkeypatch.undo()
+    judged(0.8, 0.9)
+    code, text, err = run(capsys, *craft)
+    assert code == 0 and "did not help" not in err and "kept the iterate of restart 1" in text
+    assert "AUC 0.900, TPR at FPR 0.05 0.100 refined, AUC 0.800" in text
+    assert "the implicit term is not solved: its residual is" in err
+
+
+def test_a_derivative_through_training_is_refused_where_it_would_be_anothers(tmp_path, capsys):
+    out = tmp_path / "c"
+    craft = ["canaries", "craft", *QUICK[:2], "--method", "ibis", "--start", "binary_noise", "--count", 20, "-o", out]
+    craft += ["--steps-per-epoch", 3, "--direction", "reverse", "--restarts", 1, "--seed", 1, "--epochs", 2]
+    code, _, err = run(capsys, *craft, "--clipping-norm", 1)
+    assert code == 2 and err == (
+        "error: the recipe clips gradients: a derivative through plain SGD is not its derivative\n"
+    )
+    assert run(capsys, *craft)[0] == 0
+    assert CanarySet.load(out).parameters["refinement"]["direction"] == "reverse"
 
 
 @pytest.mark.parametrize(

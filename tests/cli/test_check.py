@@ -109,7 +109,7 @@ def test_the_pytest_fixture(here):
         text=True,
         check=True,
     ).stdout
-    plugin = [] if "coalmine" in registered else ["-p", "coalmine.audit.check.pytest_plugin"]
+    plugin = [] if "coalmine" in registered else ["-p", "coalmine.audit.white_box.pytest_plugin"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugin, "test_mine.py"], capture_output=True, text=True, cwd=here
     )

@@ -371,6 +371,17 @@ def test_poisson_uses_each_record_with_probability_one_over_m_in_every_step():
     assert abs(uses - trials / 10) < 5 * np.sqrt(trials * 0.09)
 
 
+def test_poisson_takes_a_rate_of_its_own_into_draw_divisor_and_record():
+    batches = [b for e in range(20) for b in epoch_batches("poisson", 500, 10, 0, e, sampling_rate=0.03)]
+    assert abs(sum(len(b) for b in batches) - 200 * 500 * 0.03) < 5 * np.sqrt(200 * 500 * 0.03 * 0.97)
+    settings = tell(sampler="poisson", sampling_rate=0.03)
+    assert settings.divisor == 30.0 * 0.03
+    assert settings.mechanism() == {"name": "poisson", "sampling_rate": 0.03, "steps": 15, "noise_multiplier": 0.7}
+    assert "sampling_rate" not in tell(sampler="poisson").record()
+    with pytest.raises(InputError, match="sampling_rate"):
+        tell(sampling_rate=0.03)
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
 from coalmine.audit.bounds import Mechanism
-from coalmine.audit.check.adapters import engine
+from coalmine.audit.white_box.adapters import engine
 
 from .plain import (
     DIVISOR,

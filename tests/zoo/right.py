@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from coalmine.audit.bounds import FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
-from coalmine.audit.check.adapters import arrays, engine
 from coalmine.audit.training.opacus_sampler import EmptyBatchCollate, RandomAllocationBatchSampler
 from coalmine.audit.training.settings import TrainingSettings
+from coalmine.audit.white_box.adapters import arrays, engine
 
 from .plain import DIVISOR, SIGMA, C, E, M, Plain, full_batch, poisson, random_allocation
 

@@ -9,42 +9,9 @@ import typer
 
 from ...foundation import InputError
 from ..choices import ATTACKS, LAYOUTS
-from .model_options import (
-    About,
-    Classes,
-    ModelName,
-    PixelMean,
-    PixelStd,
-    Target,
-    TargetMembers,
-    Top,
-    TrainingAccuracy,
-    Transform,
-    TrustCode,
-    ViewCount,
-    check_paths,
-    check_target,
-    check_views,
-)  # fmt: skip
+from . import model_options, shadow_options
 from .options import Device, Json, Quiet, print_json, remark
 from .replacing import LIRA_FOLDER, replacing
-from .shadow_options import (
-    Augmentation,
-    Chunk,
-    ClippingNorm,
-    Epochs,
-    Fraction,
-    Jobs,
-    LearningRate,
-    Momentum,
-    NoiseMultiplier,
-    Sampler,
-    Scheduler,
-    ShadowSeed,
-    Span,
-    StepsPerEpoch,
-    Train,
-)  # fmt: skip
 
 app = typer.Typer(add_completion=False)
 
@@ -73,17 +40,17 @@ def lira(
     coins: Annotated[
         Path | None, typer.Option(help="With --canaries and --target: open the coins for metrics. Leave out to score.")
     ] = None,
-    target: Target = None,
-    target_members: TargetMembers = None,
-    model: ModelName = None,
-    pixel_mean: PixelMean = None,
-    pixel_std: PixelStd = None,
-    classes: Classes = None,
-    transform: Transform = None,
-    training_accuracy: TrainingAccuracy = None,
-    about: About = None,
-    trust_code: TrustCode = False,
-    train: Train = None,
+    target: model_options.Target = None,
+    target_members: model_options.TargetMembers = None,
+    model: model_options.ModelName = None,
+    pixel_mean: model_options.PixelMean = None,
+    pixel_std: model_options.PixelStd = None,
+    classes: model_options.Classes = None,
+    transform: model_options.Transform = None,
+    training_accuracy: model_options.TrainingAccuracy = None,
+    about: model_options.About = None,
+    trust_code: model_options.TrustCode = False,
+    train: shadow_options.Train = None,
     arrays: Annotated[
         Path | None, typer.Option(help="No training: a .npz with keep and logits or phi (see docs/attacks.md).")
     ] = None,
@@ -99,25 +66,25 @@ def lira(
     targets: Annotated[
         int, typer.Option(min=1, help="Without --target: how many models of the recipe are attacked.")
     ] = 1,
-    fraction: Fraction = 0.5,
+    fraction: shadow_options.Fraction = 0.5,
     attack: Annotated[
         str, typer.Option(help=f"Whose scores are written, chosen before you see any coins: {', '.join(ATTACKS)}.")
     ] = "lira_online",
-    views: ViewCount = 1,
-    top: Top = 0,
-    steps_per_epoch: StepsPerEpoch = None,
-    epochs: Epochs = None,
-    learning_rate: LearningRate = None,
-    noise_multiplier: NoiseMultiplier = None,
-    clipping_norm: ClippingNorm = None,
-    sampler: Sampler = None,
-    momentum: Momentum = None,
-    augmentation: Augmentation = None,
-    chunk: Chunk = None,
-    jobs: Jobs = 1,
-    scheduler: Scheduler = None,
-    span: Span = None,
-    seed: ShadowSeed = 0,
+    views: model_options.ViewCount = 1,
+    top: model_options.Top = 0,
+    steps_per_epoch: shadow_options.StepsPerEpoch = None,
+    epochs: shadow_options.Epochs = None,
+    learning_rate: shadow_options.LearningRate = None,
+    noise_multiplier: shadow_options.NoiseMultiplier = None,
+    clipping_norm: shadow_options.ClippingNorm = None,
+    sampler: shadow_options.Sampler = None,
+    momentum: shadow_options.Momentum = None,
+    augmentation: shadow_options.Augmentation = None,
+    chunk: shadow_options.Chunk = None,
+    jobs: shadow_options.Jobs = 1,
+    scheduler: shadow_options.Scheduler = None,
+    span: shadow_options.Span = None,
+    seed: shadow_options.ShadowSeed = 0,
     device: Device = "cpu",
     json: Json = False,
     quiet: Quiet = False,
@@ -139,7 +106,7 @@ def lira(
         raise InputError("--arrays, --folder and training (--model, --train, --target) exclude each other: give one")
     if attack not in ATTACKS:
         raise InputError(f"--attack must be one of {', '.join(ATTACKS)}, got {attack!r}")
-    check_views(views)
+    model_options.check_views(views)
     if folder is not None and layout not in LAYOUTS:
         raise InputError(f"--folder needs --layout, one of {', '.join(LAYOUTS)}, got {layout!r}")
     if train is not None and unused:
@@ -148,8 +115,8 @@ def lira(
         raise InputError("--coins tells which --canaries are members of --target: give all three, or no coins")
     if target_members is not None and (target is None or canaries is not None):
         raise InputError("--target-members goes with --target and without --canaries: drop it, or give --target")
-    check_target(target)
-    check_paths(
+    model_options.check_target(target)
+    model_options.check_paths(
         arrays=arrays, folder=folder, canaries=canaries, coins=coins, target_members=target_members, about=about
     )
     from ..attack.output import check_folder, summary, table_of_examples, write_result

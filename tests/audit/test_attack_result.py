@@ -245,6 +245,7 @@ def test_attacks_without_shadows_conclude_by_themselves():
         conclude(given, "lira_online")
 
 
+@pytest.mark.slow
 def test_mislabelled_training_rows_head_the_list_of_those_at_risk(tmp_path):
     """reports/experiments/at_risk.py on two seeds: the planted rows are found with shadows, not by the loss alone."""
     path = Path(__file__).parents[2] / "reports" / "experiments" / "at_risk.py"

@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "score": "score",
     "lira": "lira",
     "repeat": "repeat",
+    "compare": "compare",
     "check": "check",
     "claim": "claim",
     "audit": "audit",
@@ -140,7 +141,9 @@ LONGEST_ERROR = 1000  # characters of one line
 
 
 def _after_interruption(arguments: list[str]) -> str:
-    resumes = arguments[:1] in (["train"], ["lira"], ["repeat"]) or {"craft", "ibis", "--seed"} <= set(arguments)
+    resumes = arguments[:1] in (["train"], ["lira"], ["repeat"], ["compare"]) or {"craft", "ibis", "--seed"} <= set(
+        arguments
+    )
     resumes = resumes or {"plan", "--measure"} <= set(arguments)
     if resumes:
         return "what was finished is on disk; the same command resumes"

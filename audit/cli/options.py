@@ -92,14 +92,16 @@ def stepper(total: int, what: str, quiet: bool = False) -> Iterator[Callable[[],
             task = bar.add_task(what, total=total)
             yield lambda: bar.advance(task)
         return
-    done, last = 0, time.monotonic()
+    done, began = 0, time.monotonic()
+    last = began
 
     def advance() -> None:
         nonlocal done, last
         done += 1
         if time.monotonic() - last >= 60:
             last = time.monotonic()
-            remark(f"{what}: {done} of {total}")
+            left = (last - began) / done * (total - done) / 60
+            remark(f"{what}: {done} of {total}, about {max(1, round(left))} min left")
 
     yield advance
 

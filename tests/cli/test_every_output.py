@@ -34,10 +34,10 @@ def test_every_path_is_a_guarded_output_or_a_named_input():
 
 def test_every_command_that_writes_is_among_them():
     assert {words for words, _ in OUTPUTS} == {
-        "audit", "bound", "calibrate", "canaries craft", "canaries show", "claim", "coins", "demo", "lira", "plan",
-        "repeat", "report", "score", "train",
+        "audit", "bound", "calibrate", "canaries craft", "canaries show", "claim", "coins", "compare", "demo", "lira",
+        "plan", "repeat", "report", "score", "train",
     }  # fmt: skip
-    assert len(OUTPUTS) == 17
+    assert len(OUTPUTS) == 18
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from ...foundation import InputError, read_json
 from .options import Json, Quiet, print_json, remark
 from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
+if TYPE_CHECKING:
+    from ..verdict.result import AuditResult
+
+MOST_IN_FULL = 12  # audits on one page with figures of their own; more are compared in one figure and one table
 app = typer.Typer(add_completion=False)
 
 
@@ -35,7 +39,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
-    if _page_of_a_check(audits, output, figures, json, quiet):
+    if _page_of_a_comparison(audits, output, figures, json) or _page_of_a_check(audits, output, figures, json, quiet):
         return
     from ...reports.page import write_report
     from ...reports.plan_page import is_plan_file, write_plan_report
@@ -51,6 +55,9 @@ def report(
         print_json(told) if json else typer.echo(str(files[0]))
         return
     read = read_audits(audits)
+    if len(read) > MOST_IN_FULL:
+        _write_comparison(read, output, figures, json)
+        return
     files = write_report(read, output, figures)
     if json:
         print_json(
@@ -86,3 +93,37 @@ def _page_of_a_check(files: list[Path], output: Path, figures: Path | None, json
     remark(f"{result.trainer}: {result.verdict}", quiet)
     typer.echo(written[0])
     return True
+
+
+def _page_of_a_comparison(files: list[Path], output: Path, figures: Path | None, json: bool) -> bool:
+    """Whether the file is a table of `coalmine compare`; if so, its page is written."""
+    from ..compare.table import is_table, read_table
+
+    tables = [file for file in files if is_table(file)]
+    if not tables:
+        return False
+    if len(tables) < len(files):
+        raise InputError(f"{str(tables[0])!r} is a comparison: give comparisons alone, or audits alone")
+    from ...reports.comparison import points_of_table
+    from ...reports.comparison_page import write_comparison_page
+
+    if output.with_suffix(".csv").resolve() in {file.resolve() for file in files}:
+        raise InputError(f"--output {str(output)!r}: its csv would replace {str(tables[0])!r}: name another page")
+    points = points_of_table(row for file in files for row in read_table(file))
+    _tell(write_comparison_page(points, output, figures, "Bound against empirical"), json)
+    return True
+
+
+def _write_comparison(audits: tuple[AuditResult, ...], output: Path, figures: Path | None, json: bool) -> None:
+    """Many audits: those with a claim on one figure and in one table."""
+    from ...reports.comparison import points_of_audits
+    from ...reports.comparison_page import write_comparison_page
+
+    _tell(write_comparison_page(points_of_audits(audits), output, figures, f"{len(audits)} audits"), json)
+
+
+def _tell(files: list[Path], json: bool) -> None:
+    if json:
+        print_json({"report": str(files[0]), "table": str(files[1]), "figures": [str(file) for file in files[2:]]})
+    else:
+        typer.echo(str(files[0]))

@@ -37,15 +37,23 @@ def compare(grid: Grid, data: Data, work: Work, device: str = "cpu") -> list[dic
 
     Errors: InputError, before anything is trained.
     """
-    sets = {(model, method): _crafted(grid, data, model, method, work.seed, device)
-            for model in grid.model for method in grid.canary_method}  # fmt: skip
+    rows: list[dict[str, Any]] = []
+    for plan in plan_grid(grid, data, work, device):
+        rows += plan.conclude(work)
+    return rows
+
+
+def plan_grid(grid: Grid, data: Data, work: Work, device: str = "cpu") -> list[Plan]:
+    """All cells with their canaries, coins and seeds; the folder is marked as theirs. Errors: InputError."""
+    sets = {
+        (model, method): _crafted(grid, data, model, method, work.seed, device)
+        for model in grid.model
+        for method in grid.canary_method
+    }
     plans = [_plan(grid, cell, data, sets[cell.model, cell.canary_method], work.seed, device) for cell in grid.cells()]
     work.folder.mkdir(parents=True, exist_ok=True)
     write_json(work.folder / RECORD, {"grid": grid.record(), "data": data.fingerprint, "seed": str(work.seed)})
-    rows: list[dict[str, Any]] = []
-    for plan in plans:
-        rows += plan.conclude(work)
-    return rows
+    return plans
 
 
 def chunks(grid: Grid, chunk: int) -> int:
@@ -54,7 +62,7 @@ def chunks(grid: Grid, chunk: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class Plan:
     """A cell with the coins and seeds of its runs, drawn before anything is trained."""
 
     cell: Cell
@@ -66,6 +74,10 @@ class _Plan:
     gradient_members: np.ndarray
 
     def conclude(self, work: Work) -> list[dict[str, Any]]:
+        return list(conclude(self.cell, self.grid, *self.attack(work)))
+
+    def attack(self, work: Work) -> tuple[list[Attacked], np.ndarray]:
+        """Train what is missing: the scores of every attack on all runs, and (R,) accuracies on test rows."""
         found = run_shadows(
             self.shadows,
             self.train,
@@ -79,7 +91,7 @@ class _Plan:
         assert found is not None  # no span was given: every shard is here
         attacked = [Attacked("black_box", name, found[name], self.members) for name in self.grid.score]
         ratio = Attacked("white_box", "log_likelihood_ratio", found["white_box"], self.gradient_members)
-        return list(conclude(self.cell, self.grid, [*attacked, ratio], found["test_accuracy"]))
+        return [*attacked, ratio], found["test_accuracy"]
 
 
 def _crafted(grid: Grid, data: Data, model: str, method: str, seed: int, device: str) -> CanarySet:
@@ -88,14 +100,14 @@ def _crafted(grid: Grid, data: Data, model: str, method: str, seed: int, device:
         data, model, grid.steps_per_epoch[0], grid.epochs[0], grid.learning_rate, grid.momentum, grid.sampler,
         min(grid.noise_multiplier), grid.clipping_norm, torch.device(device),
     )  # fmt: skip
-    options = {"clipping_norm": grid.clipping_norm} if method == "clipped_influence" else {}
+    options: dict[str, Any] = {"clipping_norm": grid.clipping_norm} if method == "clipped_influence" else {}
     return craft(
         method, data.x, data.y, len(data.classes), data.value_range, grid.canaries, seed,
         data_fingerprint=data.fingerprint, train_many=train, **options,
     )  # fmt: skip
 
 
-def _plan(grid: Grid, cell: Cell, data: Data, canaries: CanarySet, seed: int, device: str) -> _Plan:
+def _plan(grid: Grid, cell: Cell, data: Data, canaries: CanarySet, seed: int, device: str) -> Plan:
     rows = universe(data, canaries)
     m, key = len(canaries), cell.key(seed)
     settings = TrainingSettings(
@@ -126,7 +138,7 @@ def _plan(grid: Grid, cell: Cell, data: Data, canaries: CanarySet, seed: int, de
     }
     text = json.dumps(described, sort_keys=True)
     seeds = tuple(int(numpy_stream(seed, f"compare/{key}/run/{r}").integers(2**63)) for r in range(grid.runs))
-    return _Plan(
+    return Plan(
         cell,
         grid,
         Shadows(keep, seeds, hashlib.sha256(text.encode()).hexdigest()),
@@ -149,7 +161,7 @@ def _measure(
     else:
         guessed = logits.argmax(1).cpu().numpy()
     right = (guessed == rows.population_y).mean() if len(rows.population_y) else np.nan
-    return {**found, "white_box": np.asarray(model.white_box), "test_accuracy": np.float64(right)}
+    return {**found, "white_box": np.asarray(model.white_box), "test_accuracy": np.asarray(right)}
 
 
 def table_path(folder: Path, format: str) -> Path:

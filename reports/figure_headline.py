@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
@@ -110,19 +111,18 @@ def describe_headline(headline: Headline) -> str:
 def _curves(axes: drawing.Axes, headline: Headline) -> None:
     for turn, (name, curve) in enumerate(headline.curves):
         style = ("-", (0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))[turn % 4]
-        outermost = (curve.values, curve.bound) if curve.values.size else (curve.exact_values, curve.exact_upper)
-        if len(headline.curves) == 1:
-            axes.fill_between(*outermost, 1.2, color=FORBIDDEN, alpha=0.07, linewidth=0)
+        exact = curve.exact_values.size > 0
+        truly = (curve.exact_values, curve.exact_upper) if exact else (curve.values, curve.bound)
+        if len(headline.curves) == 1:  # what is forbidden is what lies above the smallest proven bound
+            axes.fill_between(*truly, 1.2, color=FORBIDDEN, alpha=0.07, linewidth=0)
         if curve.values.size:
             kind = "upper bound" if curve.formula_is_exact else "upper bound, closed form"
-            axes.plot(curve.values, curve.bound, color=INK, linewidth=1.8, linestyle=style, label=f"{kind}: {name}")
-        if curve.exact_values.size:
+            look: Any = {"color": MUTED, "linewidth": 1.1} if exact else {"color": INK, "linewidth": 1.8}
+            dashes = (0, (5, 2)) if exact and style == "-" else style
+            axes.plot(curve.values, curve.bound, **look, linestyle=dashes, label=f"{kind}: {name}")
+        if exact:
             alone = "" if curve.values.size else f": {name}"
-            axes.plot(
-                *(curve.exact_values, curve.exact_upper),
-                **{"color": MUTED, "linewidth": 1.0, "marker": "|", "markersize": 5, "linestyle": style},
-                label=f"upper bound, exact value (at the ticks){alone}",
-            )
+            axes.plot(*truly, color=INK, linewidth=1.8, linestyle=style, label=f"upper bound, exact value{alone}")
 
 
 def shares_a_claimed_value(headline: Headline) -> bool:

@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "attack": "attack",
     "lira": "lira",
     "repeat": "repeat",
+    "compare": "compare",
     "check": "check",
     "claim": "claim",
     "audit": "audit",
@@ -158,7 +159,9 @@ LONGEST_ERROR = 1000  # characters of one line
 
 
 def _after_interruption(arguments: list[str]) -> str:
-    resumes = arguments[:1] in (["train"], ["lira"], ["repeat"]) or {"craft", "ibis", "--seed"} <= set(arguments)
+    resumes = arguments[:1] in (["train"], ["lira"], ["repeat"], ["compare"]) or {"craft", "ibis", "--seed"} <= set(
+        arguments
+    )
     resumes = resumes or {"plan", "--measure"} <= set(arguments)
     if resumes:
         return "what was finished is on disk; the same command resumes"

@@ -174,6 +174,12 @@ PLAN_FOLDER = Kind(
     folder=("plan.json", "claim.json", "noise.json", "cpu_time.json", "pieces"),
     record="request.json",
 )
+COMPARE_FOLDER = Kind(
+    "folder of `coalmine compare`",
+    _json_with("grid", "data", "seed"),
+    folder=("compare.csv", "compare.parquet", "shard-*.npz"),
+    record="compare.json",
+)
 DEMO_FOLDER = Kind(
     "folder of `coalmine demo`",
     _canaries,  # the first file that it writes; what it holds is compared byte by byte

@@ -1,4 +1,4 @@
-"""coalmine report: one HTML page of one audit or many."""
+"""coalmine report: one HTML page of one result or many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ...foundation import InputError, read_json
 from .options import Json, Quiet, print_json, remark
 from .replacing import FIGURES_FOLDER, replacing, replacing_page
 
@@ -21,7 +20,8 @@ def report(
     audits: Annotated[
         list[Path],
         typer.Argument(
-            help="One audit.json, or several to compare; or one attack.json, lira.json, check.json or plan.json."
+            help="One audit.json, or several to compare; or one attack.json, lira.json, check.json, plan.json or table "
+            "of `coalmine compare`."
         ),
     ],
     output: Annotated[
@@ -37,81 +37,13 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
-    if attacks_among(audits):
-        _attack_pages(audits, output, figures, json)
-        return
-    if _page_of_a_check(audits, output, figures, json, quiet):
-        return
-    from ...reports.page import write_report
-    from ...reports.plan_page import is_plan_file, write_plan_report
-    from ...reports.read import read_audits
-    from ...reports.rounding import p_value
-    from ...reports.summary import p_value_class
-    from ...reports.words import verdict
-    from ..verdict.result import AuditResult
+    from ...reports.pages import write_page
 
-    if len(audits) == 1 and is_plan_file(audits[0]):
-        files = write_plan_report(audits[0], output, figures)
-        told = {"report": str(files[0]), "figures": [str(file) for file in files[1:]]}
-        print_json(told) if json else typer.echo(str(files[0]))
-        return
-    read = read_audits(audits)
-    files = write_report(read, output, figures)
+    written = write_page(audits, output, figures)
+    page, *beside = (str(file) for file in written.files)
     if json:
-        print_json(
-            {
-                "report": str(files[0]),
-                "figures": [str(file) for file in files[1:]],
-                "audits": [{"label": a.label, "verdict": a.verdict, "p_value": a.p_value} for a in read],
-            }
-        )
+        print_json({"report": page, "figures": beside, **written.told})
         return
-    for path, audit in zip(audits, read, strict=True):
-        p = "" if audit.p_value is None else f", p = {p_value(audit.p_value)} (class {p_value_class(audit)})"
-        remark(f"{audit.label}: {verdict(audit).replace('_', ' ')}{p}", quiet)
-        if not AuditResult.load(path).label:
-            remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
-    typer.echo(str(files[0]))
-
-
-def attacks_among(files: list[Path]) -> bool:
-    """Whether these are results of `coalmine attack` or `lira`, by their content. Errors: InputError for a mixture."""
-    from ..attack.result import is_attack_result
-
-    found = [is_attack_result(read_json(file, "audit file")) for file in files]
-    if any(found) and len(files) > 1:
-        raise InputError("a page shows one attack.json or lira.json alone, or several audit.json: give one of them")
-    return any(found)
-
-
-def _attack_pages(files: list[Path], output: Path, figures: Path | None, json: bool) -> None:
-    from ...reports.attack_page import read_attack, write_attack_report
-    from ...reports.attack_words import told
-
-    result = read_attack(files[0])
-    written = write_attack_report(result, output, figures)
-    if json:
-        auc = None if result.metrics is None else result.metrics.auc
-        print_json({"report": str(written[0]), "figures": [str(f) for f in written[1:]], "auc": auc})
-        return
-    remark(told(result).sentence)
-    typer.echo(str(written[0]))
-
-
-def _page_of_a_check(files: list[Path], output: Path, figures: Path | None, json: bool, quiet: bool) -> bool:
-    """Whether the file is a check.json; if so, its page is written."""
-    from ...reports.check_page import is_check, read_check, write_check_page
-
-    checks = [file for file in files if file.is_file() and is_check(read_json(file, "file"))]
-    if not checks:
-        return False
-    if len(files) > 1:
-        raise InputError(f"{str(checks[0])!r} is a check.json: a page shows one check alone; give one file")
-    result = read_check(checks[0])
-    written = [str(file) for file in write_check_page(result, output, figures)]
-    if json:
-        print_json({"report": written[0], "figures": written[1:], "verdict": result.verdict})
-        return True
-    remark(f"{result.trainer}: {result.verdict}", quiet)
-    typer.echo(written[0])
-    return True
+    for line in written.lines:
+        remark(line, quiet)
+    typer.echo(page)

@@ -7,6 +7,13 @@ import pytest
 from scipy.special import ndtr
 
 from coalmine.audit.bounds import EpsilonDelta, FixedBins, Gaussian, Mechanism, PoissonSampling, RandomAllocation
+from coalmine.audit.bounds.balanced import BalancedAllocation
+from coalmine.audit.bounds.composition import Composition
+from coalmine.audit.bounds.fixed_size_sampling import FixedSizeSampling
+from coalmine.audit.bounds.group import GroupPrivacy
+from coalmine.audit.bounds.mixture import GaussianMixture
+from coalmine.audit.bounds.shuffled import ShuffledBatches
+from coalmine.audit.bounds.truncated_poisson import TruncatedPoisson
 
 EXAMPLES = {
     RandomAllocation: [RandomAllocation(10, 10, 0.45), RandomAllocation(100, 3, 1.2)],
@@ -14,6 +21,16 @@ EXAMPLES = {
     PoissonSampling: [PoissonSampling(0.02, 200, 0.8)],
     Gaussian: [Gaussian(2.0, 5)],
     EpsilonDelta: [EpsilonDelta(1.5, 1e-6)],
+    Composition: [Composition((RandomAllocation(10, 2, 1.5), RandomAllocation(20, 1, 2.0)))],
+    GaussianMixture: [GaussianMixture((0.9, 0.1), (1.0,), 20, 1.0)],
+}
+# Certified from one side, or between two ends that need not meet: each says which, and its own tests hold the ends.
+BRACKETED = {
+    GroupPrivacy: [GroupPrivacy(RandomAllocation(10, 2, 1.5), 2)],
+    BalancedAllocation: [BalancedAllocation(20, 2, 3, 1.5)],
+    TruncatedPoisson: [TruncatedPoisson(1000, 0.02, 60, 20, 1.0)],
+    FixedSizeSampling: [FixedSizeSampling(20, 1000, 20, 1.0)],
+    ShuffledBatches: [ShuffledBatches(10, 2, 1.5)],
 }
 
 
@@ -22,7 +39,16 @@ def concrete(kind):
 
 
 def test_no_mechanism_is_left_out():
-    assert concrete(Mechanism) == set(EXAMPLES)
+    assert concrete(Mechanism) == {*EXAMPLES, *BRACKETED}
+
+
+@pytest.mark.parametrize("mechanism", [m for group in BRACKETED.values() for m in group], ids=lambda m: m.name)
+def test_what_is_bracketed_keeps_its_directions_in_order(mechanism):
+    for question in (lambda direction: mechanism.epsilon(1e-5, direction), lambda d: mechanism.delta(0.7, d)):
+        remove, add, both = (question(direction) for direction in ("remove", "add", "both"))
+        assert both.upper >= max(remove.lower, add.lower) and both.lower <= max(remove.upper, add.upper)
+        for found in (remove, add, both):
+            assert 0 <= found.lower <= found.upper
 
 
 @pytest.mark.parametrize("mechanism", [m for group in EXAMPLES.values() for m in group], ids=str)

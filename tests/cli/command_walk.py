@@ -21,6 +21,7 @@ NEEDED = {  # options that a command cannot do without, so that it reaches its c
     "coins": ["--canaries", "canaries.safetensors", "--force"],
     "lira": [*RECIPE, "--shadows", "2", "-o", "out"],
     "plan": ["--records", "60000", "--epochs", "1:2:1", "--epsilon", "1"],
+    "compare": ["--noise-multiplier", "1", "--runs", "2", "-o", "out"],
     "repeat": ["--canaries", "canaries.safetensors", "--runs", "2", *RECIPE, "-o", "out"],
     "report": ["audit.json"],
     "score": ["--checkpoint", "run", "--canaries", "canaries.safetensors"],

@@ -68,7 +68,7 @@ def test_quiet_says_only_where_the_page_is(tmp_path, capsys):
         (None, "does not exist"),
         ("{", "is not valid JSON"),
         ("[1]", "holds [1] where an object is needed"),
-        ('{"schema_version": 9}', "schema_version must be 1, got 9"),
+        ('{"schema_version": 9}', "schema_version must be 1 or 2, got 9"),
         (
             '{"schema_version": 1, "mechanism": {"epsilon": 1, "delta": 0}, "adjacency": "add_remove"}',
             "is a claim, not",

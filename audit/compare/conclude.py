@@ -152,11 +152,11 @@ def _p_value(value: float, validity: str, correct: int, n: int) -> dict[str, Any
 
 def _beside(found: Mapping[str, Any], theory: Allowed) -> dict[str, Any]:
     """The bound beside a measured number, and which share of what it allows beyond guessing was reached."""
-    value, bound = found["value"], None
+    value, bound, nothing = found["value"], None, 0.0
     if found["quantity"] == "attack_accuracy":
         bound, nothing = theory.accuracy, 0.5
     elif found["quantity"] == "epsilon":
-        bound, nothing = theory.epsilon, 0.0
+        bound = theory.epsilon
     if bound is None:
         return {"bound_closed_form": None, "bound_lower": None, "bound_upper": None, "share": None}
     room = bound[2] - nothing

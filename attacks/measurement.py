@@ -6,13 +6,12 @@ A value that pickles: worker processes measure the models that they train, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import nn
 
-from .phi import phi
-from .query import IDENTITY, View, query_logits
+from .phi import hinge, phi
+from .query import IDENTITY, View, query_batches
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,19 +31,35 @@ class Measurement:
     device: str | None = None
 
     def __call__(self, model: nn.Module) -> dict[str, np.ndarray]:
-        how: dict[str, Any] = {"batch_size": self.batch_size, "device": self.device}
-        logits = query_logits(model, self.x, views=self.views, **how)
+        own = self.ask(model, self.x, self.y, self.views)
         measured = {
-            "phi": phi(logits, self.y[:, None]).astype(np.float32),
-            "correct": _predicted(logits[:, 0]) == self.y,
+            "phi": own["phi"],
+            "correct": own["correct"],
             "population": np.zeros(0, np.float32),
             "population_correct": np.zeros(0, bool),
         }
         if len(self.population_y):
-            outside = query_logits(model, self.population_x, **how)[:, 0]
-            measured["population"] = phi(outside, self.population_y).astype(np.float32)
-            measured["population_correct"] = _predicted(outside) == self.population_y
+            outside = self.ask(model, self.population_x, self.population_y)
+            measured["population"] = outside["phi"][:, 0]
+            measured["population_correct"] = outside["correct"]
         return measured
+
+    def ask(
+        self, model: nn.Module, x: np.ndarray, y: np.ndarray, views: tuple[View, ...] = (IDENTITY,)
+    ) -> dict[str, np.ndarray]:
+        """phi and hinge (n, views) float32, predicted (n,) and correct (n,), batch by batch: no array of all logits."""
+        n = len(y)
+        asked = {
+            "phi": np.empty((n, len(views)), np.float32),
+            "hinge": np.empty((n, len(views)), np.float32),
+            "predicted": np.empty(n, np.int64),
+        }
+        for rows, logits in query_batches(model, x, views, self.batch_size, self.device):
+            labels = y[rows, None]
+            asked["phi"][rows] = phi(logits, labels)
+            asked["hinge"][rows] = hinge(logits, labels)
+            asked["predicted"][rows] = _predicted(logits[:, 0])
+        return asked | {"correct": asked["predicted"] == y}
 
 
 def _predicted(logits: np.ndarray) -> np.ndarray:

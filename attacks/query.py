@@ -80,6 +80,17 @@ def query_logits(
     x: (n, …) numpy or torch. A model that answers (n,) is one sigmoid output: classes = 1.
     device: where to run; default the model's own. The model is moved there and stays there.
     """
+    return np.concatenate([batch for _, batch in query_batches(model, x, views, batch_size, device)])
+
+
+def query_batches(
+    model: nn.Module,
+    x: Any,
+    views: Sequence[View] = (IDENTITY,),
+    batch_size: int = 256,
+    device: str | torch.device | None = None,
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """The same batch by batch, for whoever keeps less than the logits: (rows, their logits (rows, views, classes))."""
     if batch_size < 1:
         raise InputError(f"batch_size must be at least 1, got {batch_size}")
     if not views:
@@ -91,12 +102,11 @@ def query_logits(
     if device is not None:
         model.to(where)
     size = min(batch_size, len(inputs))
-    columns = []
     with _eval_mode(model), torch.no_grad():
-        for view in views:
-            batches = [_answer(model, view, batch, where, size) for batch in inputs.split(size)]
-            columns.append(np.concatenate(batches))
-    return np.stack(columns, axis=1)
+        for start in range(0, len(inputs), size):
+            batch = inputs[start : start + size]
+            answers = [_answer(model, view, batch, where, size) for view in views]
+            yield slice(start, start + len(batch)), np.stack(answers, axis=1)
 
 
 def _answer(model: nn.Module, view: View, batch: torch.Tensor, where: torch.device, size: int) -> np.ndarray:

@@ -23,7 +23,9 @@ class ShadowArrays:
     """shadow_phi (S, n, views), keep (S, n) bool, target_phi (T, n, views); target_member (T, n) bool where known.
 
     population_shadow (S, Z) and population_target (T, Z): phi of points OUT of every model (view 0), for RMIA.
+    target_hinge (T, n, views) and target_predicted (T, n), labels (n,), both class numbers: where measured.
     shadow_accuracy (S,), target_accuracy (T,): on rows outside all training sets, where measured.
+    S may be 0: attacks that look at the target alone need no shadow.
     origin: where all this came from, in words and numbers, for the report.
     """
 
@@ -36,11 +38,15 @@ class ShadowArrays:
     shadow_accuracy: np.ndarray | None = None
     target_accuracy: np.ndarray | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
+    target_hinge: np.ndarray | None = None
+    target_predicted: np.ndarray | None = None
+    shadow_correct: np.ndarray | None = None
+    labels: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         shape = self.shadow_phi.shape
-        if len(shape) != 3 or 0 in shape:
-            raise InputError(f"shadow_phi must have shape (shadows, n, views), none of them 0, got {shape}")
+        if len(shape) != 3 or 0 in shape[1:]:
+            raise InputError(f"shadow_phi must have shape (shadows, n, views), n and views not 0, got {shape}")
         if self.target_phi.ndim != 3 or self.target_phi.shape[1:] != shape[1:] or len(self.target_phi) == 0:
             raise InputError(
                 f"target_phi must have shape (targets, {shape[1]}, {shape[2]}), got {self.target_phi.shape}"
@@ -48,6 +54,7 @@ class ShadowArrays:
         for name, array, expected in (
             ("keep", self.keep, shape[:2]),
             ("target_member", self.target_member, self.target_phi.shape[:2]),
+            ("shadow_correct", self.shadow_correct, shape[:2]),
         ):
             if array is not None and (array.shape != expected or array.dtype != bool):
                 raise InputError(f"{name} must be bool of shape {expected}, got {array.dtype} {array.shape}")
@@ -70,7 +77,20 @@ class ShadowArrays:
             keep=self.keep[:shadows],
             population_shadow=None if self.population_shadow is None else self.population_shadow[:shadows],
             shadow_accuracy=None if self.shadow_accuracy is None else self.shadow_accuracy[:shadows],
+            shadow_correct=None if self.shadow_correct is None else self.shadow_correct[:shadows],
             origin={**self.origin, "shadows_asked": shadows},
+        )
+
+    def half(self, which: int) -> ShadowArrays:
+        """Every other shadow, the even ones (0) or the odd ones (1)."""
+        every = slice(which, None, 2)
+        return replace(
+            self,
+            shadow_phi=self.shadow_phi[every],
+            keep=self.keep[every],
+            population_shadow=None if self.population_shadow is None else self.population_shadow[every],
+            shadow_accuracy=None if self.shadow_accuracy is None else self.shadow_accuracy[every],
+            shadow_correct=None if self.shadow_correct is None else self.shadow_correct[every],
         )
 
 
@@ -106,9 +126,30 @@ def read_arrays(path: str | Path) -> ShadowArrays:
                 f"arrays {str(path)!r}: population values are of {len(population_shadow)} shadows and "
                 f"{len(population_target)} targets, the others of {len(shadow)} and {len(target)}"
             )
+    if len(shadow) == 0:
+        raise InputError(f"arrays {str(path)!r} hold no shadow model: at least two are needed")
+    labels = stored.get("labels")
     return ShadowArrays(
-        shadow, keep, target, member, population_shadow, population_target, origin={"arrays": str(path)}
+        shadow,
+        keep,
+        target,
+        member,
+        population_shadow,
+        population_target,
+        origin={"arrays": str(path)},
+        target_predicted=None if labels is None else _predicted(stored, "target_logits", target.shape[:2]),
+        labels=None if labels is None or labels.shape != keep.shape[1:] else labels.astype(np.int64),
     )
+
+
+def _predicted(stored: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The class that the logits of view 0 name, (targets, n); None where no logits are stored."""
+    if name not in stored:
+        return None
+    logits = stored[name]
+    view = logits[None] if logits.ndim == 2 else logits[None, :, 0] if logits.ndim == 3 else logits[:, :, 0]
+    predicted = (view[..., 0] > 0).astype(np.int64) if view.shape[-1] == 1 else view.argmax(axis=-1)
+    return predicted if predicted.shape == shape else None
 
 
 def _pair(stored: Mapping[str, np.ndarray], which: str, path: str | Path) -> tuple[np.ndarray, np.ndarray]:

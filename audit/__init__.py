@@ -11,7 +11,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .attack.attack_model import attack_model
+    from .attack.result import AttackResult
     from .evaluate import evaluate_canaries
+    from .feeding import Feeding
     from .planning.power import canaries_needed, detection_power, reach
     from .planning.selftest import selftest
     from .repeat import repeat_training
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from .white_box import CheckResult, CheckSettings, check
 
 __all__ = [
+    "AttackResult",
     "AuditInput",
     "AuditResult",
     "AuditSettings",
@@ -36,9 +40,11 @@ __all__ = [
     "CheckSettings",
     "Claim",
     "Evidence",
+    "Feeding",
     "RunRecord",
     "ScoreRecord",
     "ThreatModel",
+    "attack_model",
     "audit",
     "canaries_needed",
     "check",
@@ -57,6 +63,7 @@ __all__ = [
     "selftest",
 ]
 _HOMES = {
+    "AttackResult": "attack.result",
     "AuditInput": "verdict.input",
     "AuditResult": "verdict.result",
     "AuditSettings": "verdict.settings",
@@ -64,9 +71,11 @@ _HOMES = {
     "CheckSettings": "white_box",
     "Claim": "verdict.claim",
     "Evidence": "verdict.judge",
+    "Feeding": "feeding",
     "RunRecord": "training.run_record",
     "ScoreRecord": "verdict.score_record",
     "ThreatModel": "verdict.facts",
+    "attack_model": "attack.attack_model",
     "audit": "verdict.judge",
     "canaries_needed": "planning.power",
     "check": "white_box",

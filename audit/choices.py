@@ -20,6 +20,9 @@ ATTACKS = (
     "attack_r",
     "loss",
     "phi",
+    "hinge",
+    "attack_p",
 )
+TARGET_ONLY = ("loss", "phi", "hinge", "attack_p")  # need no shadow model
 LAYOUTS = ("mi_lira_2021", "lira-pytorch", "lira_analysis", "ml_privacy_meter")
 SUFFIXES = (".csv", ".parquet", ".npz")

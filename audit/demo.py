@@ -19,8 +19,8 @@ from ..foundation import InputError, json_bytes, write_bytes
 from ..reports.page import write_report
 from ..reports.rounding import UP, percent, plain
 from .bounds import RandomAllocation
-from .score import score_canaries, sha256_of_checkpoint
-from .training.checkpoint import open_model
+from .score import score_canaries
+from .training.checkpoint import open_model, sha256_of_checkpoint
 from .training.data import load_data
 from .training.models import build_model
 from .training.run import CHECKPOINT, RUN, train_run, training_rows

@@ -111,7 +111,7 @@ def privacy_loss_distribution(
 
 def _pessimistic(pmfs: Any, side: Side, interval: float) -> Any:
     reach = min(LARGEST_LOSS, side.step * max(abs(side.upper.measure.start), abs(side.upper.measure.end)))
-    near = min(reach, where_below(side.delta_upper, 1e-10))
+    near = min(reach, where_below(lambda e: side.delta_upper(e) if e < reach else 0.0, 1e-10))
     half = np.concatenate((near * np.linspace(0, 1, LINES) ** 1.5, np.geomspace(near, 1.01 * reach, LINES // 4)))
     bound = power_bound(side.delta_upper, np.unique(np.concatenate((-half, half))))
     last = math.ceil(reach / interval)

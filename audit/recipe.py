@@ -12,8 +12,9 @@ from torch import nn
 
 from ..attacks.shadows import TrainMany
 from ..attacks.user_training import UserTraining
+from .feeding import Feeding
 from .rows import Universe
-from .training.engine import train_many
+from .training.engine import batch_normalisation, train_many
 from .training.models import build_model
 from .training.sequential import train_sequentially
 from .training.settings import TrainingSettings
@@ -28,15 +29,37 @@ class Recipe:
     settings: TrainingSettings | None = None
 
 
+@dataclass(frozen=True)
+class _Build:
+    """seed -> the untrained model behind its feeding; found by name in every process."""
+
+    model: str
+    input_shape: tuple[int, ...]
+    classes: int
+    may_couple: bool
+    feeding: Feeding
+
+    def __call__(self, seed: int) -> nn.Module:
+        fed = self.feeding.shape(self.input_shape)
+        network = build_model(self.model, fed, self.classes, seed, may_couple=self.may_couple)
+        return self.feeding.wrap(network, self.input_shape).train()
+
+
 def engine_recipe(
-    rows: Universe, model: str, settings: TrainingSettings, chunk: int = 8, device: str = "cpu"
+    rows: Universe,
+    model: str,
+    settings: TrainingSettings,
+    chunk: int = 8,
+    device: str = "cpu",
+    feeding: Feeding = Feeding(),  # noqa: B008 — frozen
 ) -> Recipe:
     """The stacked engine on a model that `build_model` knows, or one model after another where it cannot be stacked.
 
     Two models are trained for one step on four rows to find out; identity["training"] says which it is, and why.
+    Without clipping no per-example gradient is needed, so that BatchNorm passes: such models are trained one by one.
     Errors: InputError for a model that cannot be trained, before any long work.
     """
-    build = partial(build_model, model, rows.x.shape[1:], rows.classes)
+    build = _Build(model, rows.x.shape[1:], rows.classes, settings.clipping_norm is None, feeding)
     train = partial(train_many, build, rows.x, rows.y, settings=settings, device=device, chunk=chunk)
     how = "stacked"
     probe = replace(settings, steps_per_epoch=1, epochs=1, sampler="full_batch")
@@ -45,7 +68,10 @@ def engine_recipe(
     except (RuntimeError, NotImplementedError, TypeError) as error:  # what torch.func says of code it cannot map
         train = partial(train_sequentially, build, rows.x, rows.y, settings=settings, device=device)
         how = f"one model after another: {str(error).splitlines()[0]}"
-    return Recipe(_Train(train), {"model": model, "settings": settings.record(), "training": how}, settings)
+    if how == "stacked" and batch_normalisation(build(0)) is not None:
+        how = "one model after another: BatchNorm mixes the examples of a batch"
+    fed = {"feeding": feeding.to_json()} if feeding.to_json() else {}
+    return Recipe(_Train(train), {"model": model, "settings": settings.record(), "training": how, **fed}, settings)
 
 
 def user_recipe(name: str, folder: str = "") -> Recipe:

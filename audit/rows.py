@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..canaries import CanarySet, remaining_rows
 from ..foundation import InputError
 from .training.data import Data
+
+if TYPE_CHECKING:
+    from .attack.candidates import Candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +44,8 @@ class Universe:
         return float(self.always.sum() + fraction * (~self.always).sum())
 
 
-def universe(data: Data, canaries: CanarySet | None = None, test_rows_too: bool = False) -> Universe:
-    """Training rows of the data set; with test_rows_too its test rows behind them; or its rows around canaries.
-
-    test_rows_too is for a user's model trained on all training rows: its non-members are the test rows.
-    """
-    none_x, none_y = data.x[:0], data.y[:0]
+def universe(data: Data, canaries: CanarySet | None = None) -> Universe:
+    """Training rows of the data set, each audited; or its rows around canaries, which alone are audited."""
     if canaries is not None:
         if canaries.x.shape[1:] != data.input_shape:
             raise InputError(f"canaries have shape {canaries.x.shape[1:]}, the rows of {data.name} {data.input_shape}")
@@ -58,11 +58,15 @@ def universe(data: Data, canaries: CanarySet | None = None, test_rows_too: bool 
         always = np.arange(len(y)) < stay.sum()
         fingerprint = hashlib.sha256(f"{data.fingerprint} {canaries.sha256}".encode()).hexdigest()
         population, kind = (data.x_test, data.y_test), "canaries"
-    elif test_rows_too:
-        x, y = np.concatenate([data.x, data.x_test]), np.concatenate([data.y, data.y_test])
-        always = np.zeros(len(y), dtype=bool)
-        fingerprint, population, kind = f"{data.fingerprint}+test", (none_x, none_y), "training and test rows"
     else:
         x, y, always = data.x, data.y, np.zeros(len(data.y), dtype=bool)
         fingerprint, population, kind = data.fingerprint, (data.x_test, data.y_test), "training rows"
     return Universe(x, y, always, np.flatnonzero(~always), *population, len(data.classes), fingerprint, kind)
+
+
+def universe_of(rows: Candidates) -> Universe:
+    """The rows whose membership in a user's model is attacked: a shadow may be trained on any of them."""
+    always = np.zeros(len(rows.y), dtype=bool)
+    audited = np.arange(len(rows.y))
+    population = rows.population_x, rows.population_y
+    return Universe(rows.x, rows.y, always, audited, *population, len(rows.classes), rows.fingerprint, "given rows")

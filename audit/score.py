@@ -6,51 +6,26 @@ coins afterwards can show that the score was not chosen to suit them.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..attacks import AttackScores, global_threshold, hinge, loss, phi
 from ..attacks.one_run import one_run
 from ..attacks.query import query_logits, view_list
 from ..canaries import CanarySet
-from ..foundation import InputError, sha256_of_file
+from ..foundation import InputError
+from .attack.target import Target, check_run, open_target
 from .choices import SCORES, SUFFIXES, VIEWS
+from .feeding import Feeding
+from .rows import Universe, universe
+from .training.data import Data, load_data
+from .training.run_record import RunRecord, load_run
 from .verdict.score_record import ScoreRecord, load_score_record
-
-
-class Normalised(nn.Module):
-    """A model behind the normalisation (x − mean)/std per channel that it was trained with."""
-
-    def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
-        super().__init__()
-        self.network = network
-        self.mean: Tensor
-        self.std: Tensor
-        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).reshape(1, -1, 1, 1))
-        self.register_buffer("std", torch.tensor(std, dtype=torch.float32).reshape(1, -1, 1, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network((x - self.mean) / self.std)
-
-
-def normalised(
-    network: nn.Module, mean: Sequence[float], std: Sequence[float], input_shape: tuple[int, ...]
-) -> nn.Module:
-    """Errors: InputError where mean and std do not fit images of `input_shape`."""
-    if len(input_shape) != 3 or {len(mean), len(std)} - {1, input_shape[0]}:
-        raise InputError(
-            f"pixel mean and standard deviation need one number or one a channel of images {input_shape}, got "
-            f"{len(mean)} and {len(std)}"
-        )
-    if not (np.isfinite([*mean, *std]).all() and min(std) > 0):
-        raise InputError(f"pixel standard deviation must be positive, got {list(std)}")
-    return Normalised(network, mean, std)
 
 
 def score_canaries(
@@ -127,6 +102,8 @@ _CHOSEN = (  # not the places of the checkpoints: a file may move; its hash says
     "model",
     "pixel_mean",
     "pixel_std",
+    "classes",
+    "transform",
 )
 
 
@@ -144,11 +121,65 @@ def check_scores_output(output: str | Path, record: ScoreRecord) -> None:
         )
 
 
-def sha256_of_checkpoint(path: str | Path) -> str:
-    """Of a file its SHA-256; of a directory one over the names and hashes of its files."""
-    path = Path(path)
-    if path.is_file():
-        return sha256_of_file(path)
-    files = sorted(entry for entry in path.rglob("*") if entry.is_file())
-    listing = "".join(f"{entry.relative_to(path).as_posix()} {sha256_of_file(entry)}\n" for entry in files)
-    return hashlib.sha256(listing.encode("utf-8")).hexdigest()
+@dataclass(frozen=True, eq=False)
+class ScoredSet:
+    """What is asked about what: the target, the canaries with labels that count its outputs, the reference, and the
+    rows around the canaries where the data is given."""
+
+    target: Target
+    canaries: CanarySet
+    checkpoint: str
+    reference: nn.Module | None
+    reference_sha256: str | None
+    rows: Universe | None
+
+
+def scored_set(
+    checkpoint: str,
+    canaries: CanarySet,
+    data: str | None,
+    feeding: Feeding,
+    model: str | None = None,
+    reference: str | None = None,
+    trust_code: bool = False,
+) -> ScoredSet:
+    """Open the model, and the reference beside it, for rows like the canaries. Errors: InputError."""
+    run = load_run(checkpoint) if (Path(checkpoint) / "run.json").is_file() else None
+    if run is not None:
+        check_run(run, Path(checkpoint), canaries.sha256)
+    rows = None
+    if data is not None:
+        source = load_data(data)
+        if canaries.data_fingerprint and canaries.data_fingerprint != source.fingerprint:
+            raise InputError(
+                f"--canaries were crafted from other data than --data {data}: give the data they belong to"
+            )
+        if source.input_shape != canaries.x.shape[1:]:
+            raise InputError(f"--canaries have shape {canaries.x.shape[1:]}, --data {data} has {source.input_shape}")
+    else:
+        source = _data_like(canaries, run)
+        if feeding.classes is not None:
+            raise InputError("--classes needs --data, which says what the canaries' classes are called")
+    moved = feeding.relabelled(source)
+    if moved is not source:
+        number = np.array([moved.classes.index(name) for name in source.classes])
+        canaries = replace(canaries, y=number[canaries.y], classes=len(moved.classes))
+    if data is not None:
+        rows = universe(moved, canaries)
+    target = open_target(checkpoint, moved, feeding, model, trust_code=trust_code)
+    beside = sha256 = None
+    if reference is not None:
+        opened = open_target(reference, moved, feeding, target.model, trust_code=trust_code)
+        beside, sha256 = opened.module, opened.sha256
+    path = str(Path(checkpoint) / "checkpoint.safetensors") if run is not None else checkpoint
+    return ScoredSet(target, canaries, path, beside, sha256, rows)
+
+
+def _data_like(canaries: CanarySet, run: RunRecord | None) -> Data:
+    """No rows, but the shape and the numbered classes of the canaries' data. Errors: InputError."""
+    count = canaries.classes or (run.model.classes if run is not None and run.model is not None else None)
+    if not isinstance(count, int):
+        raise InputError("--canaries does not state the number of classes: give --data")
+    x, y = canaries.x[:0], canaries.y[:0]
+    fingerprint = "" if run is None or run.data_fingerprint is None else run.data_fingerprint
+    return Data(x, y, x, y, tuple(str(label) for label in range(count)), None, "canaries", fingerprint)

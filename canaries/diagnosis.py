@@ -46,8 +46,8 @@ def complementary_pair(canaries: CanarySet, pool: Pool, train_many: TrainMany, s
 
 def margin_gap(canaries: CanarySet, pair: Pair) -> dict[str, float]:
     """margin_gap: mean over canaries of the logit margin where it is included minus where it is not; margin_separation:
-    that over the root mean variance of the included and of the excluded margins. The order of sets by the separation is
-    that of their detectability, coarsely: two trainings stand for all."""
+    that over the root mean variance of the included and of the excluded margins. Its order of
+    sets agrees with their detectability in part only (docs/canaries.md): two trainings stand for all."""
     phi = np.stack([_margins(model, canaries) for model in pair.models])
     included = pair.masks.numpy() > 0
     inside, outside = phi[included], phi[~included]
@@ -71,7 +71,7 @@ def diagnose(
     pair: Pair | None = None,
 ) -> dict[str, Any]:
     """
-    margin_gap, margin_separation    of `pair`, where it is given: what decides, with the effective rank
+    margin_gap, margin_separation    of `pair`, where it is given: whether canaries are remembered
     self_over_cross       median over canaries of I(z, z)/max |I(z, z′)|; below 1 a canary is drowned by another
     gradient_cosine       mean squared cosine of the gradients over pairs, averaged over models
     embedding_cosine      the same for embeddings; null with a reason where the model has no usable layer

@@ -197,13 +197,13 @@ def make_probe(
 
 
 def _counts(records: int) -> dict[str, int]:
+    if records < 40:
+        raise InputError(f"records must be at least 40 to hold every kind of probe row, got {records}")
     few = max(2, records // 20)
     counts = {"spread": few, "giant": few, "bias": few, "null": 2}
     counts |= {f"ladder/{length:g}": 2 if records >= 100 else 1 for length in LADDER}
     counts["choir/first"] = records // 3
     left = records - sum(counts.values())
-    if left < 6:
-        raise InputError(f"records must be at least 40 to hold every kind of probe row, got {records}")
     share = np.full(len(LAYERS), left // len(LAYERS)) + (np.arange(len(LAYERS)) < left % len(LAYERS))
     return counts | {f"solo/{layer}": int(count) for layer, count in zip(LAYERS, share, strict=True)}
 

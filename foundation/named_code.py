@@ -52,8 +52,8 @@ def reason_of(error: BaseException) -> str:
 
 
 def names_code(name: str | None) -> bool:
-    """Whether a model of that name is a user's own code; the built-in ones and torchvision's run nothing of a user."""
-    return name is not None and ":" in name and not name.startswith("torchvision:")
+    """Whether a model of that name is a user's own code; those built in, torchvision's and Hugging Face's are not."""
+    return name is not None and ":" in name and not name.startswith(("torchvision:", "huggingface:"))
 
 
 def refuse_untrusted_code(recorded: str | None, given: str | None, trust_code: bool, source: str) -> None:

@@ -40,7 +40,8 @@ def unpack(path: str | Path, what: str) -> tuple[dict[str, np.ndarray], dict[str
     from safetensors.numpy import load
 
     content = read_bytes(path, what)
-    if content[:4] == _ZIP or content[:1] == _PICKLE:
+    # A safetensors file begins with the length of its header, whose first byte may be a pickle's: then comes "{".
+    if content[:4] == _ZIP or (content[:1] == _PICKLE and content[8:9] != b"{"):
         raise InputError(
             f"{what} {str(path)!r} is a pickle or a torch.save archive, which can run code when opened: "
             "coalmine reads safetensors only; save the tensors with safetensors"

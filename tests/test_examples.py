@@ -88,3 +88,8 @@ def test_opacus_keeps_its_claim_with_noise_and_breaks_it_without(here, options, 
     assert "test accuracy" in out
     assert json.loads((here / "runs/opacus/audit.json").read_text("utf-8"))["verdict"] == verdict
     assert (here / "runs/opacus/report.html").stat().st_size > 10_000
+
+
+def test_a_finished_forest_in_five_lines(here):
+    out = python(str(EXAMPLES / "attack_a_forest.py"))
+    assert "loss" in out and (here / "runs/forest.html").stat().st_size > 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,20 +13,23 @@ from scipy.special import logsumexp
 from torch import nn
 
 from coalmine.attacks import AttackScores
-from coalmine.audit.score import (
-    ScoreRecord,
-    check_output_file,
-    normalised,
-    save_scores,
-    score_canaries,
-    sha256_of_checkpoint,
-)
+from coalmine.audit.feeding import normalised
+from coalmine.audit.score import check_scores_output, score_canaries
+from coalmine.audit.training.checkpoint import sha256_of_checkpoint
 from coalmine.audit.training.models import build_model
+from coalmine.audit.verdict import score_record
+from coalmine.audit.verdict.score_record import ScoreRecord
 from coalmine.audit.verdict.scores import load_scores
 from coalmine.canaries import CanarySet
 from coalmine.foundation import InputError
 
 SHAPE, CLASSES, M = (1, 8, 8), 10, 23
+
+
+def save_scores(path, scores: AttackScores, told: ScoreRecord) -> None:
+    """As `coalmine score` does: first whether it may, then the scores and their record."""
+    check_scores_output(path, told)
+    score_record.save_scores(path, scores.scores, replace(told, counts=scores.counts()))
 
 
 def canary_set(x=None, y=None) -> CanarySet:
@@ -274,7 +278,7 @@ class TestFiles:
 
     def test_unknown_suffixes_are_refused(self, tmp_path):
         with pytest.raises(InputError, match=r"\.csv, \.parquet, \.npz"):
-            check_output_file(tmp_path / "scores.txt", record())
+            check_scores_output(tmp_path / "scores.txt", record())
 
     def test_a_directory_has_a_hash_of_all_its_files(self, tmp_path):
         (tmp_path / "d").mkdir()

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 MARGIN = 1 + 2.0**-47  # more than the rounding of a few products, sums and an exponential
-BUCKETS = 4000  # of slopes, in each of which one line is kept
+BUCKETS = 6000  # of slopes, in each of which one line is kept
+FINEST = 1e-5  # of ln slope: below it buckets are even
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def _envelope(slopes: Array, intercepts: Array) -> PowerBound:
     slopes, intercepts = slopes[usable], intercepts[usable]
     if len(slopes) > BUCKETS:
         logs = np.log(slopes)
+        logs = np.sign(logs) * np.log1p(np.abs(logs) / FINEST)  # as dense, relatively, near slope 1 as far from it
         bucket = ((logs - logs.min()) / max(float(np.ptp(logs)), 1e-300) * (BUCKETS - 1)).astype(int)
         order = np.lexsort((intercepts, bucket))
         first = np.unique(bucket[order], return_index=True)[1]

@@ -262,7 +262,8 @@ def _single(base: ComposedMechanism, side: str) -> PowerBound:
         return gaussian
     law = getattr(profile, side)
     reach = max(abs(law.upper.measure.start), abs(law.upper.measure.end)) * law.step
-    near = where_below(law.delta_upper, 1e-10)  # most lines where the law is, a few as far as it reaches
+    # most lines where the law is, a few as far as it reaches; rounding may keep δ above any level there
+    near = where_below(lambda e: law.delta_upper(e) if e < reach else 0.0, 1e-10)
     far = np.geomspace(near, max(min(reach, 300.0), 1.01 * near), LINES // 4)
     return power_bound(law.delta_upper, np.unique(np.concatenate((-far, _grid(near), far)))).meet(gaussian)
 

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -20,6 +21,7 @@ from typer.core import TyperGroup
 
 from ... import __version__
 from ...foundation import InputError
+from .config import defaults_of, moved_to_front, read_config
 
 COMMANDS: dict[str, str] = {
     # name on the command line: file in this folder, in the order in which a user meets them
@@ -28,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "coins": "coins",
     "train": "train",
     "score": "score",
+    "attack": "attack",
     "lira": "lira",
     "repeat": "repeat",
     "compare": "compare",
@@ -80,7 +83,7 @@ app = typer.Typer(
     name="coalmine",
     cls=LazyGroup,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     help="Audit what a model leaks: canaries, attacks, lower bounds, and the upper bounds they are judged against.",
 )
@@ -94,11 +97,26 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _root(
+    ctx: typer.Context,
+    config: Path | None = typer.Option(
+        None, "--config", help="A TOML file with a table of options for each command: long commands written once."
+    ),
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
     """Audit what a model leaks: canaries, attacks, lower bounds, and the upper bounds they are judged against."""
+    if config is None or ctx.resilient_parsing:
+        return
+    content = read_config(config)
+    unknown = [name for name in content if name not in COMMANDS]
+    if unknown:
+        raise InputError(f"--config {str(config)!r}: coalmine has no command {', '.join(unknown[:3])}: see --help")
+    asked = ctx.invoked_subcommand
+    if asked in content:
+        assert isinstance(ctx.command, LazyGroup)
+        command = ctx.command.get_command(ctx, asked)
+        ctx.default_map = {asked: defaults_of(command, content[asked], config)}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -111,7 +129,7 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no Greek gets question marks, not a traceback
             stream.reconfigure(errors="replace")
     try:
-        code = app(arguments, prog_name="coalmine", standalone_mode=False)
+        code = app(moved_to_front(given), prog_name="coalmine", standalone_mode=False)
     except InputError as error:
         _fail(str(error), given)
     except MemoryError as error:

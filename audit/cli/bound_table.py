@@ -1,4 +1,4 @@
-"""The tables of `coalmine bound`: readable at 50 columns, every end rounded to its safe side."""
+"""The tables of `coalmine bound`: readable on any terminal, every end rounded to its safe side."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ def show(results: list[dict[str, Any]], names: list[str]) -> None:
 def _show_sweep(console: Any, results: list[dict[str, Any]], names: list[str]) -> None:
     from rich.table import Table
 
-    table = Table(title="No attack does better (add/remove adjacency)", padding=(0, 0 if console.width < 70 else 1))
-    columns = ["accuracy ≥", "accuracy ≤", "ε ≤"] if console.width < 70 else []
-    columns = columns or ["accuracy: closed form", "exact, lower", "exact, upper", "epsilon ≤"]
+    table = Table(title="No attack does better (add/remove adjacency)")
+    columns = ("accuracy: closed form", "exact, lower", "exact, upper", "epsilon ≤")
     for column in (*(name.replace("_", " ") for name in names), *columns):
-        table.add_column(column, justify="right", overflow="fold")
+        table.add_column(column, justify="right")
     for r in results:
         accuracy = r["accuracy"]
         cells = [down(accuracy["lower"], 7), up(accuracy["upper"], 7), up(r["epsilon"]["upper"], 5)]
-        closed = [] if len(columns) == 3 else [up(accuracy["closed_form"], 6)]
-        table.add_row(*(f"{r['mechanism'][name]:g}" for name in names), *closed, *cells)
+        table.add_row(*(f"{r['mechanism'][name]:g}" for name in names), up(accuracy["closed_form"], 6), *cells)
     print_table(table)
     _remarks(console, results)
 
@@ -39,16 +37,13 @@ def _show_sweep(console: Any, results: list[dict[str, Any]], names: list[str]) -
 def _show_one(console: Any, r: dict[str, Any]) -> None:
     from rich.table import Table
 
-    narrow = console.width < 70
-    table = Table(title=_title(r["mechanism"]), padding=(0, 0 if narrow else 1))
-    heads = ("no attack exceeds", "closed form", "exact, lower end", "exact, upper end")
-    for column in ("no attack exceeds", "formula", "lower", "upper") if narrow else heads:
-        table.add_column(column, justify="right", overflow="fold")
+    table = Table(title=_title(r["mechanism"]))
+    for column in ("no attack exceeds", "closed form", "exact, lower end", "exact, upper end"):
+        table.add_column(column, justify="right")
     accuracy, epsilon = r["accuracy"], r["epsilon"]
     table.add_row("accuracy", up(accuracy["closed_form"], 7), down(accuracy["lower"], 9), up(accuracy["upper"], 9))
     table.add_row("advantage", "–", down(r["advantage"]["lower"], 8), up(r["advantage"]["upper"], 8))
-    label = f"ε at δ {epsilon['delta']:g}" if narrow else f"epsilon at delta {epsilon['delta']:g}"
-    table.add_row(label, "–", down(epsilon["lower"], 6), up(epsilon["upper"], 6))
+    table.add_row(f"epsilon at delta {epsilon['delta']:g}", "–", down(epsilon["lower"], 6), up(epsilon["upper"], 6))
     for rate in r["true_positive_rate"]:
         formula = "–" if rate["closed_form"] is None else up(rate["closed_form"], 6)
         table.add_row(
@@ -57,7 +52,7 @@ def _show_one(console: Any, r: dict[str, Any]) -> None:
     print_table(table)
     _remarks(console, [r])
     if r.get("neighbours"):
-        _show_neighbours(console, r["neighbours"], narrow)
+        _show_neighbours(console, r["neighbours"])
     if "for_comparison" in r:
         other = r["for_comparison"]
         console.print(
@@ -72,13 +67,13 @@ def _show_one(console: Any, r: dict[str, Any]) -> None:
     )
 
 
-def _show_neighbours(console: Any, found: list[dict[str, Any]], narrow: bool) -> None:
+def _show_neighbours(console: Any, found: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    table = Table(title="Other neighbours", padding=(0, 0 if narrow else 1))
+    table = Table(title="Other neighbours")
     delta = found[0]["epsilon"]["delta"]
     for column in ("records that differ", "accuracy, lower", "upper", f"ε at δ {delta:g}, lower", "upper"):
-        table.add_column(column, justify="right", overflow="fold")
+        table.add_column(column, justify="right")
     for r in found:
         words = f"{r['records']} replaced" if r["adjacency"] == "replace_one" else f"{r['records']} added or removed"
         accuracy, epsilon = r["accuracy"], r["epsilon"]

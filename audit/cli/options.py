@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 T = TypeVar("T")
+FOUND_ON_DISK = 0.05  # seconds: a step that took less was no work
 
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON on standard output, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks; errors still show.")]
@@ -86,22 +87,26 @@ def stepper(total: int, what: str, quiet: bool = False) -> Iterator[Callable[[],
         return
     if sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import Progress
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        with Progress(console=Console(stderr=True), transient=True) as bar:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=total)
             yield lambda: bar.advance(task)
         return
-    done, began = 0, time.monotonic()
-    last = began
+    done, spent, worked = 0, 0.0, 0
+    step = last = time.monotonic()
 
     def advance() -> None:
-        nonlocal done, last
-        done += 1
-        if time.monotonic() - last >= 60:
-            last = time.monotonic()
-            left = (last - began) / done * (total - done) / 60
-            remark(f"{what}: {done} of {total}, about {max(1, round(left))} min left")
+        nonlocal done, spent, worked, step, last
+        now = time.monotonic()
+        if now - step > FOUND_ON_DISK:  # what was read from disk says nothing of what is left
+            spent, worked = spent + now - step, worked + 1
+        done, step = done + 1, now
+        if now - last >= 60:
+            last = now
+            left = f", about {(total - done) * spent / worked / 60:.0f} min left" if worked and done < total else ""
+            remark(f"{what}: {done} of {total}{left}")
 
     yield advance
 

@@ -90,14 +90,16 @@ def steps_left(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
             task = bar.add_task(what, total=None)
             yield lambda done, planned: bar.update(task, completed=done, total=planned)
         return
-    started = last = time.monotonic()
+    started, at_the_start, last = 0.0, 0, time.monotonic()
 
     def told(done: int, planned: int) -> None:
-        nonlocal last
+        nonlocal started, at_the_start, last
         now = time.monotonic()
-        if now - last >= 60:
+        if not started:  # the noise is found before the first step, and what was resumed cost nothing
+            started, at_the_start = now, done
+        if now - last >= 60 and done > at_the_start:
             last = now
-            left = (now - started) * (planned - done) / done / 60
+            left = (now - started) * (planned - done) / (done - at_the_start) / 60
             remark(f"{what}: {done} of about {planned} optimiser steps, about {left:.0f} minutes left")
 
     yield told

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...foundation import InputError, write_bytes
+from .options import print_table
 from .sweep import down, up
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def show(results: Sequence[Result], name: str | None) -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(_overview(results))
+    print_table(_overview(results))
     if name is None:
         _details(console, results[0])
     console.print(
@@ -113,14 +114,14 @@ def _details(console: Any, answer: Answer) -> None:
             up(record["noise"][noise.name]["epsilon"]["upper"], 4),
             "" if ratio is None else f"{ratio:.2f} times",
         )
-    console.print(table)
+    print_table(table)
     conditions = Table(title="Conditions of the closed form, for exactly this run")
     for column in ("condition", "left", "", "right", "holds"):
         conditions.add_column(column)
     for c in record["conditions"]:
         right = "∞" if c["right"] is None else f"{c['right']:.6g}"
         conditions.add_row(c["name"], f"{c['left']:.6g}", c["relation"], right, "yes" if c["holds"] else "no")
-    console.print(conditions)
+    print_table(conditions)
     console.print(
         f"Closed form's noise on the sum: standard deviation {up(record['noise_standard_deviation'], 6)} = "
         f"{up(record['noise_over_sensitivity'], 6)} x sensitivity {record['sensitivity']:g} ({record['adjacency']})."

@@ -151,7 +151,16 @@ RUN_FOLDER = Kind(
     record="run.json",
 )
 LIRA_FOLDER = Kind(
-    "folder of `coalmine lira`", _score_record, folder=("scores*.csv", "lira.json"), record="scores*.json"
+    "folder of `coalmine lira`",
+    _score_record,
+    folder=("scores*.csv", "lira.json", "examples.csv", "roc.csv"),
+    record="scores*.json",
+)
+ATTACK_FOLDER = Kind(
+    "folder of `coalmine attack`",
+    _score_record,
+    folder=("scores.csv", "attack.json", "examples.csv", "roc.csv"),
+    record="scores.json",
 )
 REPEAT_FOLDER = Kind(
     "folder of `coalmine repeat`",

@@ -24,7 +24,10 @@ app = typer.Typer(add_completion=False)
 def report(
     audits: Annotated[
         list[Path],
-        typer.Argument(help="One audit.json, or several to compare; or one check.json or plan.json."),
+        typer.Argument(
+            help="One audit.json, or several to compare; the table of `coalmine compare`; or one attack.json, "
+            "lira.json, check.json or plan.json."
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=replacing_page, help="The HTML page to write.")
@@ -39,7 +42,12 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a self-contained HTML page: what was claimed, what was measured, what that shows and what to do next."""
-    if _page_of_a_comparison(audits, output, figures, json) or _page_of_a_check(audits, output, figures, json, quiet):
+    if _page_of_a_comparison(audits, output, figures, json):
+        return
+    if attacks_among(audits):
+        _attack_pages(audits, output, figures, json)
+        return
+    if _page_of_a_check(audits, output, figures, json, quiet):
         return
     from ...reports.page import write_report
     from ...reports.plan_page import is_plan_file, write_plan_report
@@ -74,6 +82,30 @@ def report(
         if not AuditResult.load(path).label:
             remark(f"  {str(path)!r} has no label: its place names it (coalmine audit --label NAME gives one)", quiet)
     typer.echo(str(files[0]))
+
+
+def attacks_among(files: list[Path]) -> bool:
+    """Whether these are results of `coalmine attack` or `lira`, by their content. Errors: InputError for a mixture."""
+    from ..attack.result import is_attack_result
+
+    found = [is_attack_result(read_json(file, "audit file")) for file in files]
+    if any(found) and len(files) > 1:
+        raise InputError("a page shows one attack.json or lira.json alone, or several audit.json: give one of them")
+    return any(found)
+
+
+def _attack_pages(files: list[Path], output: Path, figures: Path | None, json: bool) -> None:
+    from ...reports.attack_page import read_attack, write_attack_report
+    from ...reports.attack_words import told
+
+    result = read_attack(files[0])
+    written = write_attack_report(result, output, figures)
+    if json:
+        auc = None if result.metrics is None else result.metrics.auc
+        print_json({"report": str(written[0]), "figures": [str(f) for f in written[1:]], "auc": auc})
+        return
+    remark(told(result).sentence)
+    typer.echo(str(written[0]))
 
 
 def _page_of_a_check(files: list[Path], output: Path, figures: Path | None, json: bool, quiet: bool) -> bool:

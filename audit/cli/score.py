@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ...foundation import InputError
-from ...foundation.named_code import refuse_untrusted_code
-from ..choices import SCORES, SUFFIXES, VIEWS
+from ..choices import SCORES, SUFFIXES
+from .model_options import (
+    Classes,
+    ModelName,
+    PixelMean,
+    PixelStd,
+    TrainingAccuracy,
+    Transform,
+    TrustCode,
+    ViewCount,
+    check_views,
+    feeding_of,
+)  # fmt: skip
 from .options import Device, Json, Quiet, print_json, remark, torch_device
 from .replacing import SCORE_FILE, replacing
-
-if TYPE_CHECKING:
-    from ..training.run_record import RunRecord
 
 app = typer.Typer(add_completion=False)
 
@@ -26,10 +34,10 @@ app = typer.Typer(add_completion=False)
 )
 def score(
     checkpoint: Annotated[
-        Path,
+        str,
         typer.Option(
-            help="A .pt, .pth, .ckpt or .safetensors file, a Hugging Face directory, or the folder of a "
-            "`coalmine train` run."
+            help="A .pt, .pth, .ckpt or .safetensors file, a Hugging Face directory, the folder of a `coalmine train` "
+            "run, or package.module:function that answers rows or loads the model."
         ),
     ],
     canaries: Annotated[Path, typer.Option(help="canaries.safetensors")],
@@ -42,42 +50,31 @@ def score(
             help="scores.csv, .parquet or .npz; a .json record is written beside it.",
         ),
     ] = Path("scores.csv"),
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="The architecture: mlp, cnn, cnn-137k, wrn16-4, torchvision:NAME or package.module:function. "
-            "Known already for the folder of a run."
-        ),
-    ] = None,
+    model: ModelName = None,
     data: Annotated[
         str | None,
         typer.Option(
-            help="The data that the canaries belong to; needed where they do not state the number of classes."
+            help="The data that the canaries belong to; needed where they do not state the number of classes, and for "
+            "the check that the model is fed what it was trained on."
         ),
     ] = None,
     score: Annotated[
         str, typer.Option(help="phi, loss, hinge or difference: fix it before the coins are opened.")
     ] = "phi",
-    views: Annotated[int, typer.Option(help="1, 2 (mirror), 9, 18, 25 or 50 (shifts, mirrored).")] = 1,
+    views: ViewCount = 1,
     reference_checkpoint: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="For --score difference: the initial model, or one trained without canaries. Known already for the "
             "folder of a run."
         ),
     ] = None,
-    pixel_mean: Annotated[
-        str | None, typer.Option(help="Per channel, as 0.49,0.48,0.45: if the model was trained on normalised pixels.")
-    ] = None,
-    pixel_std: Annotated[str | None, typer.Option(help="Per channel; with --pixel-mean.")] = None,
-    trust_code: Annotated[
-        bool,
-        typer.Option(
-            "--trust-code",
-            help="Run code that a file brings: TorchScript and torch.export files, which are programs, and the "
-            "package.module:function that the run.json of --checkpoint names.",
-        ),
-    ] = False,
+    pixel_mean: PixelMean = None,
+    pixel_std: PixelStd = None,
+    classes: Classes = None,
+    transform: Transform = None,
+    training_accuracy: TrainingAccuracy = None,
+    trust_code: TrustCode = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows at a time; the scores do not depend on it.")] = 256,
     device: Device = "cpu",
     json: Json = False,
@@ -86,127 +83,63 @@ def score(
     """Score every canary by the trained model, higher = more likely a member.
 
     Writes the scores and, beside them, a record of which score was chosen, with the hashes of checkpoint and canaries:
-    do it before you open the coins, and use no other score afterwards.
+    do it before you open the coins, and use no other score afterwards. With --data the model is first asked about
+    rows that it was trained on, and stopped where it is fed otherwise than it was trained.
     """
     if score not in SCORES:
         raise InputError(f"--score must be one of {', '.join(SCORES)}, got {score!r}")
-    if views not in VIEWS:
-        raise InputError(f"--views must be one of {', '.join(map(str, VIEWS))}, got {views}")
+    check_views(views)
     if output.suffix.lower() not in SUFFIXES:
         raise InputError(f"--output {str(output)!r} must end in {', '.join(SUFFIXES)}")
-    if (pixel_mean is None) != (pixel_std is None):
-        raise InputError("--pixel-mean and --pixel-std go together: give both or neither")
-    mean, std = _numbers("--pixel-mean", pixel_mean), _numbers("--pixel-std", pixel_std)
     for path in (checkpoint, reference_checkpoint):
-        if path is not None and not path.exists():
-            raise InputError(f"checkpoint {str(path)!r} does not exist: check the path")
-    run = _run_record(checkpoint)
-    if run is not None:
-        refuse_untrusted_code(run.model.name if run.model else None, model, trust_code, str(checkpoint / "run.json"))
-    if score == "difference" and reference_checkpoint is None and run is not None:
-        reference_checkpoint = checkpoint / "initial.safetensors"
+        if path is not None and ":" not in path and not Path(path).exists():
+            raise InputError(f"checkpoint {path!r} does not exist: check the path")
+    if score == "difference" and reference_checkpoint is None and (Path(checkpoint) / "run.json").is_file():
+        reference_checkpoint = str(Path(checkpoint) / "initial.safetensors")
     if (score == "difference") != (reference_checkpoint is not None):
         raise InputError("--score difference goes with --reference-checkpoint: give both or neither")
+    feeding = feeding_of(pixel_mean, pixel_std, classes, transform)
     from ...canaries import CanarySet
+    from ..attack.fed import accuracy_of_run
+    from ..attack.output import told_accuracy
+    from ..score import ScoredSet, check_scores_output, score_canaries, scored_set
+    from ..verdict.score_record import ScoreRecord, save_scores
 
     canary_set = CanarySet.load(canaries)
     if views > 1 and canary_set.x.ndim != 4:
         raise InputError(f"--views {views} needs images (channels, height, width), the canaries are no images")
-    from ..score import check_scores_output, normalised, score_canaries, sha256_of_checkpoint
-    from ..training.checkpoint import open_model
-    from ..verdict.score_record import ScoreRecord, save_scores
-
     where = torch_device(device)
-    if run is not None:
-        check_run(run, checkpoint, canary_set.sha256)
-        model = model or (run.model.name if run.model else None)
-        checkpoint = checkpoint / "checkpoint.safetensors"
-    classes = _classes(canary_set, data, run)
+    opened: ScoredSet = scored_set(checkpoint, canary_set, data, feeding, model, reference_checkpoint, trust_code)
     record = ScoreRecord(
-        score=score,
-        views=views,
-        canaries=len(canary_set),
-        canaries_sha256=canary_set.sha256,
-        canary_method=canary_set.method,
-        checkpoint=str(checkpoint),
-        checkpoint_sha256=sha256_of_checkpoint(checkpoint),
-        reference_checkpoint=str(reference_checkpoint) if reference_checkpoint else None,
-        reference_sha256=sha256_of_checkpoint(reference_checkpoint) if reference_checkpoint else None,
-        model=model,
-        pixel_mean=mean,
-        pixel_std=std,
-    )
+        score=score, views=views, canaries=len(canary_set), canaries_sha256=canary_set.sha256,
+        canary_method=canary_set.method, checkpoint=opened.checkpoint, checkpoint_sha256=opened.target.sha256,
+        reference_checkpoint=reference_checkpoint, reference_sha256=opened.reference_sha256, model=opened.target.model,
+        pixel_mean=feeding.pixel_mean, pixel_std=feeding.pixel_std, classes=feeding.classes,
+        transform=feeding.transform,
+    )  # fmt: skip
     check_scores_output(output, record)
-    shape = canary_set.x.shape[1:]
-    opened = [
-        open_model(path, model, shape, classes, trust_code=trust_code) if path else None
-        for path in (checkpoint, reference_checkpoint)
-    ]
-    if mean is not None and std is not None:
-        opened = [normalised(each, mean, std, shape) if each is not None else None for each in opened]
-    target, reference = opened
-    assert target is not None
+    accuracy = None
+    if opened.rows is not None:
+        accuracy = accuracy_of_run(opened.target, opened.rows, training_accuracy, str(where))
     scores = score_canaries(
-        target, canary_set, score, views=views, reference=reference, batch_size=batch_size, device=where
-    )
+        opened.target.module, opened.canaries, score, views=views, reference=opened.reference, batch_size=batch_size,
+        device=where,
+    )  # fmt: skip
     save_scores(output, scores.scores, replace(record, counts=scores.counts()))
     for line in scores.remarks():
-        remark(line, quiet)
+        remark(line)
+    if accuracy is None and opened.target.run is None:
+        remark("accuracy on rows it was trained on: not measured; give --data to see that the model is fed rightly")
     if json:
-        print_json({**record.to_json(), "output": str(output), "counts": scores.counts()})
-    else:
-        typer.echo(f"{output}: {score} of {len(scores)} canaries, {views} view(s), {scores.distinct} distinct values")
-
-
-def _run_record(checkpoint: Path) -> RunRecord | None:
-    """run.json where --checkpoint names the folder of a `coalmine train` run."""
-    from ..training.run_record import load_run
-
-    if not (checkpoint / "run.json").is_file():
-        return None
-    record = load_run(checkpoint)
-    if record.model is None:
-        raise InputError(
-            f"run record {str(checkpoint / 'run.json')!r} names no model: give the checkpoint file and --model"
+        own = None if accuracy is None else accuracy.on_members
+        print_json(
+            {**record.to_json(), "output": str(output), "counts": scores.counts(), "accuracy_on_training_rows": own}
         )
-    return record
-
-
-def check_run(run: RunRecord, folder: Path, canaries_sha256: str | None) -> None:
-    """Errors: InputError for a run that is not finished or was trained with other canaries; None: no set is asked."""
-    if not run.finished:
-        raise InputError(
-            f"the run in {str(folder)!r} is not finished: the same `coalmine train` command goes on with it"
-        )
-    trained = run.canaries_sha256
-    if canaries_sha256 is not None and trained not in (None, canaries_sha256):
-        raise InputError(
-            f"the run in {str(folder)!r} was trained with other canaries ({trained}) than --canaries "
-            f"({canaries_sha256}): give the set that it was trained with"
-        )
-
-
-def _classes(canaries: Any, data: str | None, run: RunRecord | None) -> tuple[str, ...]:
-    """Class names; their numbers where no data is given."""
-    if data is not None:
-        from ..training.data import load_data
-
-        source = load_data(data)
-        if canaries.data_fingerprint and canaries.data_fingerprint != source.fingerprint:
-            raise InputError(
-                f"--canaries were crafted from other data than --data {data}: give the data they belong to"
-            )
-        if source.input_shape != canaries.x.shape[1:]:
-            raise InputError(f"--canaries have shape {canaries.x.shape[1:]}, --data {data} has {source.input_shape}")
-        return source.classes
-    count = canaries.classes or (run.model.classes if run is not None and run.model is not None else None)
-    if not isinstance(count, int):
-        raise InputError("--canaries does not state the number of classes: give --data")
-    return tuple(str(label) for label in range(count))
-
-
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"{option} {text!r} must be numbers with commas between, as 0.49,0.48,0.45") from None
+        return
+    typer.echo(f"{output}: {score} of {len(scores)} canaries, {views} view(s), {scores.distinct} distinct values")
+    if accuracy is not None:
+        typer.echo(told_accuracy(accuracy))
+    elif opened.target.run is not None and opened.target.run.train_accuracy is not None:
+        share = opened.target.run.majority_share
+        than = "" if share is None else f" (naming the most frequent class: {share:.1%})"
+        typer.echo(f"accuracy of the model: {opened.target.run.train_accuracy:.1%} on its own training rows{than}")

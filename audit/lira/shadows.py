@@ -13,64 +13,75 @@ Random streams: "shadow/<i>" for shadows and "target/<i>" for targets of the rec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
 
 from ... import __version__
 from ...attacks.measurement import Measurement
-from ...attacks.query import IDENTITY, View
+from ...attacks.query import view_list
 from ...attacks.shadow_arrays import ShadowArrays
-from ...attacks.shadows import Shadows, plan_shadows, run_shadows
+from ...attacks.shadows import Shadows, plan_shadows, run_shadows, shard_path
 from ...foundation import InputError
+from ..choices import VIEWS
 from ..recipe import Recipe
 from ..rows import Universe
 from ..work import Work
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How many shadow models, of which each is trained on an example with probability `fraction`; how many models of
+    the recipe itself are attacked where no target is given; with how many views models are asked."""
+
+    shadows: int = 16
+    targets: int = 1
+    fraction: float = 0.5
+    views: int = 1
+
+    def __post_init__(self) -> None:
+        if self.views not in VIEWS:
+            raise InputError(f"views must be one of {', '.join(map(str, VIEWS))}, got {self.views}")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A user's target, and who of the audited rows it was trained on, (n,) bool, where that is known."""
+
+    module: nn.Module
+    member: np.ndarray | None = None
+    name: str = "the given checkpoint"
+
+
 def shadow_arrays(
-    rows: Universe,
-    recipe: Recipe,
-    work: Work,
-    shadows: int,
-    *,
-    targets: int = 1,
-    target: nn.Module | None = None,
-    target_member: np.ndarray | None = None,
-    fraction: float = 0.5,
-    views: Sequence[View] = (IDENTITY,),
-    device: str | None = None,
+    rows: Universe, recipe: Recipe, work: Work, plan: Plan, target: Asked | None = None, device: str | None = None
 ) -> ShadowArrays | None:
     """Train what is missing and collect phi. None where work.span leaves part of it to other jobs.
 
-    target: the user's trained model, with target_member (n,) bool over the audited rows where known; left out,
-    `targets` models are trained by the recipe with coins of their own, outside the shadows' design.
+    Without a target, `plan.targets` models are trained by the recipe with coins of their own, outside the shadows'
+    design.
     """
-    measure = Measurement(
-        rows.x[rows.audited], rows.y[rows.audited], rows.population_x, rows.population_y, tuple(views), device=device
-    )
-    identity = {
-        "data": rows.fingerprint,
-        "views": [str(view) for view in views],
-        "coalmine": __version__,
-        **recipe.identity,
-    }
-    always = rows.always if rows.always.any() else None
-    plan = partial(plan_shadows, rows=len(rows.y), seed=work.seed, identity=identity, fraction=fraction, always=always)
-    shadow_plan = plan(shadows)
+    views = view_list(VIEWS[plan.views])
+    x, y = rows.x[rows.audited], rows.y[rows.audited]
+    measure = Measurement(x, y, rows.population_x, rows.population_y, views, device=device)
+    shadow_plan = planned(rows, recipe, work, plan)
     measured = _measured(shadow_plan, recipe, measure, work)
+    hinge = predicted = None
     if target is not None:
-        if target_member is not None and target_member.shape != (len(rows.audited),):
-            raise InputError(f"target_member must be bool ({len(rows.audited)},), got shape {target_member.shape}")
-        own = {name: values[None] for name, values in measure(target).items()}
-        member = None if target_member is None else target_member[None].astype(bool)
-        which = "the given checkpoint"
+        if target.member is not None and target.member.shape != (len(rows.audited),):
+            raise InputError(f"target_member must be bool ({len(rows.audited)},), got shape {target.member.shape}")
+        own = {name: values[None] for name, values in measure(target.module).items()}
+        asked = measure.ask(target.module, x, y, views)
+        hinge, predicted = asked["hinge"][None], asked["predicted"][None]
+        member = None if target.member is None else target.member[None].astype(bool)
+        which = target.name
     else:
-        plan_of_targets = plan(targets, stream="target")
+        plan_of_targets = planned(rows, recipe, work, plan, "target")
         own = _measured(plan_of_targets, recipe, measure, work)
-        member, which = plan_of_targets.keep[:, rows.audited], f"{targets} trained by the same recipe"
+        member, which = plan_of_targets.keep[:, rows.audited], f"{plan.targets} trained by the same recipe"
     if measured is None or own is None:
         return None
     keep = shadow_plan.keep[:, rows.audited]
@@ -84,17 +95,51 @@ def shadow_arrays(
         population_target=own["population"] if population else None,
         shadow_accuracy=_held_out_accuracy(measured, keep, population),
         target_accuracy=_held_out_accuracy(own, member, population),
+        target_hinge=hinge,
+        target_predicted=predicted,
+        shadow_correct=measured["correct"],
+        labels=y,
         origin={
-            **identity,
+            **_identity(rows, recipe, plan),
             "universe": rows.kind,
             "rows": len(rows.y),
             "audited": len(rows.audited),
             "target": which,
-            "fraction": fraction,
-            "shadows_asked": shadows,
+            "fraction": plan.fraction,
+            "shadows_asked": plan.shadows,
             "seed": work.seed,
         },
     )
+
+
+def planned(rows: Universe, recipe: Recipe, work: Work, plan: Plan, stream: str = "shadow") -> Shadows:
+    """Coins, seeds and the hash of the shadows, or of the recipe's own targets (stream "target")."""
+    return plan_shadows(
+        plan.shadows if stream == "shadow" else plan.targets,
+        rows=len(rows.y),
+        seed=work.seed,
+        identity=_identity(rows, recipe, plan),
+        fraction=plan.fraction,
+        always=rows.always if rows.always.any() else None,
+        stream=stream,
+    )
+
+
+def on_disk(shadows: Shadows, work: Work) -> int:
+    """How many of the shadows were trained by an earlier call and will be read."""
+    starts = range(0, len(shadows), work.chunk)
+    folder = Path(work.folder).resolve()
+    spans = [(start, min(start + work.chunk, len(shadows))) for start in starts]
+    return sum(stop - start for start, stop in spans if shard_path(folder, shadows.key, start, stop).exists())
+
+
+def _identity(rows: Universe, recipe: Recipe, plan: Plan) -> dict[str, Any]:
+    return {
+        "data": rows.fingerprint,
+        "views": [str(view) for view in view_list(VIEWS[plan.views])],
+        "coalmine": __version__,
+        **recipe.identity,
+    }
 
 
 def _measured(plan: Shadows, recipe: Recipe, measure: Measurement, work: Work) -> dict[str, np.ndarray] | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ...foundation import InputError
+from ...foundation import InputError, sha256_of_file
 from .checkpoint_files import file_kind, read_weights
 from .checkpoint_keys import match_names
-from .models import build_model, check_output
+from .models import ask_with_whole_numbers, build_model, check_output
 
 
 def open_model(
@@ -45,11 +46,12 @@ def open_model(
         from .checkpoint_programs import open_program
 
         program = open_program(path, kind, trust_code)
+        ask_with_whole_numbers(program, input_shape)
         check_output(program, str(path), input_shape, len(classes))
         return program.eval()
     if model is None:
         raise InputError(f"checkpoint {str(path)!r} holds weights only: name the architecture with --model")
-    return load_checkpoint(path, build_model(model, input_shape, len(classes), seed=0, evaluation_only=True)).eval()
+    return load_checkpoint(path, build_model(model, input_shape, len(classes), seed=0, may_couple=True)).eval()
 
 
 def load_checkpoint(path: str | Path, model: nn.Module) -> nn.Module:
@@ -110,3 +112,13 @@ def _why(wrong: list[str], found: dict[str, Tensor], own: dict[str, Tensor]) -> 
             f"The checkpoint gives {stored} classes, the model is built for {wanted}: give data with {stored} classes"
         )
     return "Another width, depth or input size: give the model that was trained"
+
+
+def sha256_of_checkpoint(path: str | Path) -> str:
+    """Of a file its SHA-256; of a directory one over the names and hashes of its files."""
+    path = Path(path)
+    if path.is_file():
+        return sha256_of_file(path)
+    files = sorted(entry for entry in path.rglob("*") if entry.is_file())
+    listing = "".join(f"{entry.relative_to(path).as_posix()} {sha256_of_file(entry)}\n" for entry in files)
+    return hashlib.sha256(listing.encode("utf-8")).hexdigest()

@@ -50,6 +50,11 @@ def file_kind(path: str | Path) -> str:
         raise InputError(f"checkpoint {str(path)!r} is empty: copy or save it again")
     if head.startswith(b"PK"):
         return _archive_kind(path)
+    if path.suffix in (".joblib", ".skops", ".onnx"):
+        raise InputError(
+            f"checkpoint {str(path)!r} is no PyTorch file: name a function of yours that answers rows with logits or "
+            "probabilities, or that loads and returns the model, as package.module:function"
+        )
     if head.startswith(b"\x89HDF") or head.startswith(b"\x93NUMPY"):
         raise InputError(
             f"checkpoint {str(path)!r} is an HDF5 or numpy file, not PyTorch weights: audit it by its scores"

@@ -45,19 +45,41 @@ class _ImageClassifier(nn.Module):
 def open_hugging_face(directory: Path, classes: tuple[str, ...]) -> nn.Module:
     """The classifier in `directory`, from safetensors only, never with trust_remote_code. Errors: InputError."""
     try:
-        from transformers import AutoModelForImageClassification  # pyright: ignore[reportMissingImports]  # an extra
-    except ImportError:
-        raise InputError("a Hugging Face checkpoint needs the extra: pip install 'coalmine[hf]'") from None
-    try:
-        network = AutoModelForImageClassification.from_pretrained(
+        network = _factory().from_pretrained(
             str(directory), local_files_only=True, trust_remote_code=False, use_safetensors=True
         )
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise InputError(f"checkpoint {str(directory)!r} is no image classifier in safetensors ({reason})") from None
+    return _ImageClassifier(network, _preprocessor(directory), _order(directory, network.config.id2label, classes))
+
+
+def untrained_hugging_face(directory: str | Path, classes: int) -> nn.Module:
+    """The architecture of `directory` behind its preprocessing, with fresh weights. Errors: InputError."""
+    try:
+        from transformers import AutoConfig  # pyright: ignore[reportMissingImports]  # an extra
+
+        config = AutoConfig.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
+        network = _factory().from_config(config, trust_remote_code=False)
+    except InputError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{str(directory)!r} names no image classifier that can be built ({reason})") from None
+    return _ImageClassifier(network, _preprocessor(Path(directory)), list(range(classes)))
+
+
+def _factory() -> Any:
+    try:
+        from transformers import AutoModelForImageClassification  # pyright: ignore[reportMissingImports]  # an extra
+    except ImportError:
+        raise InputError("a Hugging Face checkpoint needs the extra: pip install 'coalmine[hf]'") from None
+    return AutoModelForImageClassification
+
+
+def _preprocessor(directory: Path) -> dict[str, Any]:
     path = directory / "preprocessor_config.json"
-    preprocessor = read_json(path, "preprocessor file") if path.is_file() else {"do_normalize": False}
-    return _ImageClassifier(network, preprocessor, _order(directory, network.config.id2label, classes))
+    return read_json(path, "preprocessor file") if path.is_file() else {"do_normalize": False}
 
 
 def _order(directory: Path, id2label: dict[int, str], classes: tuple[str, ...]) -> list[int]:

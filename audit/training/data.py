@@ -34,6 +34,10 @@ class Data:
     value_range: tuple[float, float] | None
     name: str
     fingerprint: str  # SHA-256 of the contents: rows, labels, split, class names
+    test_given: bool = True  # the source has a test part of its own; otherwise its test rows are our hold-out
+    whole_numbers: bool = False  # the source holds whole numbers, as token ids are
+    names: tuple[str, ...] = ()  # of the training rows, such as file names; empty where the source has none
+    names_test: tuple[str, ...] = ()
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -69,11 +73,13 @@ def checked_data(
     *,
     classes: tuple[str, ...] | None = None,
     value_range: tuple[float, float] | None = None,
+    names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
 ) -> Data:
     """The one door through which every source passes: checks, label encoding, test split, fingerprint.
 
     `labels` are class indices where `classes` is given, otherwise any whole numbers, strings or booleans: their
-    sorted distinct values, over training and test rows together, become the classes. Errors: InputError.
+    sorted distinct values, over training and test rows together, become the classes. `names`: of training and test
+    rows, where they have any. Errors: InputError.
     """
     if (x_test is None) != (labels_test is None):
         raise InputError(f"data {name!r} has a test part with rows or labels only: give both or neither")
@@ -85,10 +91,13 @@ def checked_data(
             _check_part(name, "test", x_test, labels_test, x.shape[1:])
     together = labels if labels_test is None else np.concatenate([labels, labels_test])
     y_all, classes = _encode(name, together, classes)
-    y = y_all[: len(labels)]
+    y, whole, given = y_all[: len(labels)], x.dtype.kind == "i", x_test is not None
     if x_test is None:
         held_out = _held_out(y, len(classes))
         x, y, x_test, y_test = x[~held_out], y[~held_out], x[held_out], y[held_out]
+        if names[0]:
+            named = np.array(names[0], dtype=object)
+            names = (tuple(named[~held_out]), tuple(named[held_out]))
     else:
         y_test = y_all[len(labels) :]
     x, x_test = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(x_test, np.float32)
@@ -99,7 +108,8 @@ def checked_data(
                     f"data {name!r}: {part} values run from {rows.min():g} to {rows.max():g}, outside the stated "
                     f"value_range {value_range}: rescale the values or correct the range"
                 )
-    return Data(x, y, x_test, y_test, classes, value_range, name, _fingerprint(x, y, x_test, y_test, classes))
+    fingerprint = _fingerprint(x, y, x_test, y_test, classes)
+    return Data(x, y, x_test, y_test, classes, value_range, name, fingerprint, given, whole, *names)
 
 
 def _check_part(name: str, part: str, x: np.ndarray, labels: np.ndarray, row_shape: tuple[int, ...]) -> None:

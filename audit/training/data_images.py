@@ -63,7 +63,10 @@ def load_imagefolder(place: str) -> Data:
     for paths, labels in listings:
         pixels, shape = _decode(paths, mode, size, shape)
         parts += [pixels_to_unit(pixels), labels]
-    return checked_data(f"imagefolder:{place}", *parts, classes=classes, value_range=(0.0, 1.0))
+    root = folders[0].parent if len(folders) == 2 else directory
+    names = [tuple(path.relative_to(root).as_posix() for path in paths) for paths, _ in listings]
+    both = (names[0], names[1] if len(names) > 1 else ())
+    return checked_data(f"imagefolder:{place}", *parts, classes=classes, value_range=(0.0, 1.0), names=both)
 
 
 def _size(place: str) -> tuple[Path, int | None]:

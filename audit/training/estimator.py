@@ -6,6 +6,7 @@ def train(indices, seed): return as_module(RandomForestClassifier(random_state=s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from torch import Tensor, nn
 from ...foundation import InputError
 
 
-def as_module(estimator: Any, classes: int) -> nn.Module:
+def as_module(estimator: Any, classes: int | Sequence[str]) -> nn.Module:
     """rows (n, …) -> logits (n, classes), float64: log-probabilities, or decision values where there are none.
 
-    The estimator was fitted on flattened rows and labels 0 … classes − 1; a class that it never saw is ruled out.
+    classes: how many, or their names. The estimator was fitted on flattened rows and labels 0 … classes − 1, or on the
+    names of the classes, in whatever order it holds them; a class that it never saw is ruled out.
     Probabilities of exactly 0 have no logarithm and stand at the smallest double: forests and trees, which give many,
     have tied scores, not undefined ones. Errors: InputError.
     """
@@ -26,9 +28,17 @@ def as_module(estimator: Any, classes: int) -> nn.Module:
         raise InputError(f"estimator {type(estimator).__name__} is not a fitted classifier: call fit first")
     if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")):
         raise InputError(f"estimator {type(estimator).__name__} has neither predict_proba nor decision_function")
+    names: tuple[str, ...] = () if isinstance(classes, int) else tuple(map(str, classes))
+    classes = classes if isinstance(classes, int) else len(classes)
     seen = np.asarray(estimator.classes_)
+    by_name = {name: number for number, name in enumerate(names)}
+    if seen.ndim == 1 and (own := [str(label) for label in seen.tolist()]) and set(own) <= set(by_name):
+        seen = np.array([by_name[label] for label in own])
     if seen.dtype.kind not in "iu" or seen.min() < 0 or seen.max() >= classes:
-        raise InputError(f"estimator was fitted on the labels {seen[:5].tolist()}…: fit it on 0 … {classes - 1}")
+        raise InputError(
+            f"estimator was fitted on the labels {', '.join(map(str, seen[:5].tolist()))}…: fit it on 0 … {classes - 1}"
+            + (f", or on {', '.join(names[:5])}" if names else "")
+        )
     return _Estimator(estimator, seen.astype(np.int64), classes)
 
 

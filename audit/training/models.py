@@ -4,7 +4,8 @@
     cnn                       two convolutions, for digits and small images of at least 4 × 4
     cnn-137k                  three convolutions, 137,190 parameters on 3 × 32 × 32 and ten classes
     wrn16-4                   wide residual network 16-4 with GroupNorm, 2.75 million parameters
-    torchvision:NAME          any torchvision classifier without BatchNorm, untrained
+    torchvision:NAME          any torchvision classifier, untrained; with BatchNorm for training without clipping
+    huggingface:DIR           the architecture of a Hugging Face directory's config.json, untrained (extra hf)
     package.module:function   a user's own: a function or class that returns an nn.Module
 
 Guaranteed: parameters depend on (name, shapes, seed) alone. Whatever the builder draws comes from
@@ -34,20 +35,25 @@ _BUILT_IN: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
 
 
 def build_model(
-    name: str, input_shape: tuple[int, ...], classes: int, seed: int, *, evaluation_only: bool = False
+    name: str, input_shape: tuple[int, ...], classes: int, seed: int, *, may_couple: bool = False
 ) -> nn.Module:
     """The untrained model of that name for rows of `input_shape`, in training mode, on the CPU.
 
     A user's function is called with those of `input_shape`, `classes` (or `num_classes`) and `seed` that it
     takes by name. The model must return (rows, classes) logits; for two classes one logit a row will do.
-    Layers that couple the examples of a batch are refused (`evaluation_only`: BatchNorm that in eval mode uses
-    its running statistics passes, since a model that is only scored couples nothing). Errors: InputError.
+    Layers that couple the examples of a batch are refused. `may_couple`: BatchNorm with running statistics passes,
+    for a model that is only asked, or trained without per-example gradients. A model that wants whole numbers (token
+    ids) gets them as int64. Errors: InputError.
     """
     if classes < 2:
         raise InputError(f"classes must be at least 2, got {classes}")
     with _SeededInit(torch_stream(seed, "init")):
         if name in _BUILT_IN:
             model = _BUILT_IN[name](tuple(input_shape), classes)
+        elif name.startswith("huggingface:"):
+            from .checkpoint_hugging_face import untrained_hugging_face
+
+            model = untrained_hugging_face(name.removeprefix("huggingface:"), classes)
         elif name.startswith("torchvision:"):
             model = _torchvision_model(name.removeprefix("torchvision:"), tuple(input_shape), classes)
         elif ":" in name:
@@ -56,31 +62,51 @@ def build_model(
             raise InputError(
                 f"model {name!r} is not known: use {', '.join(_BUILT_IN)}, torchvision:NAME or package.module:function"
             )
-    refuse_batch_coupling(model, name, evaluation_only=evaluation_only)
+    refuse_batch_coupling(model, name, may_couple=may_couple)
+    ask_with_whole_numbers(model, tuple(input_shape))
     check_output(model, name, tuple(input_shape), classes)
     return model
 
 
-def refuse_batch_coupling(model: nn.Module, name: str = "model", *, evaluation_only: bool = False) -> None:
+def ask_with_whole_numbers(model: nn.Module, input_shape: tuple[int, ...]) -> None:
+    """Let a model that refuses floats and takes int64, as one that begins with an embedding, get int64. In place."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            try:
+                model(torch.zeros((2, *input_shape)))
+                return
+            except (RuntimeError, TypeError, IndexError):
+                model(torch.zeros((2, *input_shape), dtype=torch.int64))
+    except Exception:
+        return  # neither: check_output says why
+    finally:
+        model.train(training)
+    model.register_forward_pre_hook(_to_whole_numbers)
+
+
+def _to_whole_numbers(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (inputs[0].long(), *inputs[1:])  # float32 holds the ids exactly: the data was checked
+
+
+def refuse_batch_coupling(model: nn.Module, name: str = "model", *, may_couple: bool = False) -> None:
     """Refuse layers in which one example's output depends on the others of its batch: DP-SGD has no meaning there."""
     for layer_name, layer in model.named_modules():
         kind = type(layer).__name__
         where = f"model {name!r}: layer {layer_name!r} is a {kind}"
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            if not evaluation_only:
+            if not may_couple:
                 raise InputError(
                     f"{where}, which mixes the examples of a batch, so no per-example gradient exists: "
-                    "replace it by GroupNorm (opacus.validators.ModuleValidator.fix does it)"
+                    "replace it by GroupNorm with fewer groups than channels, or train by a function of your own "
+                    "(coalmine lira --train); without clipping, shadow models keep it"
                 )
             if not layer.track_running_stats:
                 raise InputError(
                     f"{where} without running statistics: its scores would depend on the batch; use GroupNorm"
                 )
-        elif (
-            isinstance(layer, nn.modules.instancenorm._InstanceNorm)
-            and layer.track_running_stats
-            and not evaluation_only
-        ):
+        elif isinstance(layer, nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats and not may_couple:
             raise InputError(f"{where} with running statistics shared by all examples: set track_running_stats=False")
 
 
@@ -148,14 +174,19 @@ def _own_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int)
     return model
 
 
-def check_output(model: nn.Module, name: str, input_shape: tuple[int, ...], classes: int) -> None:
+def check_output(
+    model: nn.Module, name: str, input_shape: tuple[int, ...], classes: int, *, probe_zeros: bool = False
+) -> None:
     """Two rows through the model in eval mode: the shape is right, and each row's output is its own."""
     rows = torch.rand((2, *input_shape), generator=torch_stream(0, "init/probe"))
+    rows = torch.zeros_like(rows) if probe_zeros else rows
     training = model.training
     try:
         with torch.no_grad():
             model.eval()
             outputs, alone = model(rows), model(rows[:1])
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"model {name!r} does not take rows of shape {input_shape}: {_first_line(error)}") from error
     finally:

@@ -27,6 +27,7 @@ _SIGNIFICANT_DIGITS = 10  # of float64 scores: what remains is the same for ever
 class ScoreRecord:
     """score            the attack's name, chosen before the coins were opened
     canaries_sha256, checkpoint_sha256, reference_sha256, arrays_sha256   of what was scored, by what
+    pixel_mean, pixel_std, classes, transform   how the model was fed
     recipe_sha256    of the data, the fraction and the recipe that shadow models were trained by
     coins_opened     whether the scores were written beside their members: no further choice is free then
     scores_sha256    of the scores file
@@ -47,6 +48,8 @@ class ScoreRecord:
     model: str | None = None
     pixel_mean: tuple[float, ...] | None = None
     pixel_std: tuple[float, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    transform: str | None = None
     shadows: int | None = None
     seed: int | None = None
     coins_opened: bool | None = None
@@ -79,6 +82,7 @@ class ScoreRecord:
         checked |= {name: top.optional_text(name) for name in _TEXTS}
         checked |= {name: top.mapping(name) or None for name in _MAPPINGS}
         checked |= {name: None if content.get(name) is None else top.numbers(name) for name in _NUMBERS}
+        checked["classes"] = None if content.get("classes") is None else top.texts("classes")
         return cls(
             score=top.text("score"),
             coins_opened=top.boolean("coins_opened"),
@@ -102,7 +106,7 @@ _HASHES = (
     "recipe_sha256",
     "scores_sha256",
 )
-_TEXTS = ("canary_method", "checkpoint", "reference_checkpoint", "model", "created")
+_TEXTS = ("canary_method", "checkpoint", "reference_checkpoint", "model", "transform", "created")
 _KNOWN = {"schema_version", *(f.name for f in fields(ScoreRecord) if f.name != "others")}
 
 

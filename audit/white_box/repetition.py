@@ -21,6 +21,7 @@ from .exact_tests import correlation_tail, monte_carlo_of_largest, two_sided_rat
 from .finding import Finding, not_tested
 
 SHAPE_SAMPLE = 4_000
+DISTINCT_SAMPLE = 50_000
 COARSE = 0.8  # of values distinct: float32 noise has nearly all, float16 well below
 MOST_COORDINATES = 4_000
 
@@ -137,10 +138,11 @@ def shape(probe: Probe, seen: Observation, seed: int) -> Finding:
     if len(values) < 200:
         return not_tested(name, "too little noise to judge its shape")
     generator = numpy_stream(seed, "check/shape")
+    many = values[:DISTINCT_SAMPLE]
+    distinct = len(np.unique(many)) / len(many)
     if len(values) > SHAPE_SAMPLE:
         values = generator.choice(values, SHAPE_SAMPLE, replace=False)
     observed = _shape_of(values)
-    distinct = len(np.unique(values)) / len(values)
     coarse = distinct < COARSE and seen.source != "weights"
     p, _ = monte_carlo_of_largest(observed, lambda: _shape_of(generator.standard_normal(len(values))))
     return Finding(

@@ -23,9 +23,9 @@ from scipy.special import log_expit
 
 from coalmine.attacks import AttackScores, attack_r, base, calibrated_loss, lira, loss, midpoint, rmia
 from coalmine.attacks.shadow_arrays import ShadowArrays
+from coalmine.audit.attack.metrics import over_groups, true_positive_rate_at
 from coalmine.audit.estimators.roc import auc
-from coalmine.audit.lira.metrics import over_groups, true_positive_rate_at
-from coalmine.audit.lira.shadows import shadow_arrays
+from coalmine.audit.lira.shadows import Plan, shadow_arrays
 from coalmine.audit.recipe import engine_recipe
 from coalmine.audit.rows import Universe, universe
 from coalmine.audit.training.data import checked_data, load_data
@@ -118,7 +118,7 @@ def group(rows: Universe, number: int, given: argparse.Namespace) -> ShadowArray
     )
     recipe = engine_recipe(rows, given.model, settings, chunk=given.chunk)
     work = Work(given.output / f"group{number}", seed=number, chunk=given.chunk)
-    arrays = shadow_arrays(rows, recipe, work, given.shadows, targets=given.targets)
+    arrays = shadow_arrays(rows, recipe, work, Plan(given.shadows, given.targets))
     assert arrays is not None and arrays.target_member is not None
     return arrays
 

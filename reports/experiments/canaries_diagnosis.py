@@ -48,9 +48,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/canaries_bars"))
     parser.add_argument("--jpegs", default="", help="the folder of CIFAR-10 JPEG files")
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--print-only", action="store_true", help="of the sets that are diagnosed already")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    records = [diagnosed(path, given.jpegs) for path in sorted(given.folder.glob("*/*/*/*.json"))]
+    paths = sorted(given.folder.glob("*/*/*/*.json"))
+    if given.print_only:
+        paths = [path for path in paths if path.with_suffix(".diagnosis").exists()]
+    records = [diagnosed(path, given.jpegs) for path in paths]
     if given.csv:
         columns = list(records[0])
         lines = [",".join(columns)]

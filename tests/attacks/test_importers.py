@@ -15,7 +15,8 @@ from coalmine.attacks.import_lira_pytorch import import_lira_pytorch
 from coalmine.attacks.import_mi_lira import import_mi_lira
 from coalmine.attacks.import_ml_privacy_meter import import_ml_privacy_meter
 from coalmine.attacks.shadow_arrays import ShadowArrays, read_arrays
-from coalmine.audit.lira.conclude import ATTACKS
+from coalmine.audit.attack.conclude import ATTACKS
+from coalmine.audit.estimators.roc import auc as roc_auc
 from coalmine.foundation import InputError
 
 MODELS, N, VIEWS, CLASSES = 5, 12, 2, 3
@@ -243,3 +244,32 @@ def test_population_arrays_give_rmia(values, tmp_path):
     np.savez(path, **given)
     with pytest.raises(InputError, match="need population_target_phi"):
         read_arrays(path)
+
+
+def test_ml_privacy_meter_trains_pairs_of_which_the_targets_own_is_no_shadow(tmp_path):
+    """Signals without any leak: the complement alone would tell the membership, with an AUC far from 1/2."""
+    random = np.random.default_rng(0)
+    half = random.random((4, 4000)) < 0.5
+    keep = np.stack([half, ~half], axis=1).reshape(8, 4000)
+    signals = expit(random.normal(0, 2, (4000, 1)) + random.normal(size=(4000, 8)))
+    save(tmp_path / "memberships.npy", keep)
+    save(tmp_path / "signals" / "rmia_signals.npy", signals)
+    save(tmp_path / "signals" / "rmia_signals_pop.npy", expit(random.normal(size=(4000, 8))))
+    arrays = import_ml_privacy_meter(tmp_path, 2)
+    assert arrays.shadows == 6 and arrays.origin["left_out_as_the_targets_pair"] == 1
+    assert not (arrays.keep == ~arrays.target_member[0]).all(axis=1).any()
+    assert arrays.population_shadow.shape == (6, 4000) and arrays.population_target.shape == (1, 4000)
+    scores = lira(arrays.shadow_phi, arrays.keep, arrays.target_phi[0]).scores
+    assert abs(roc_auc(scores, arrays.target_member[0]) - 0.5) < 0.03
+
+
+def test_ml_privacy_meter_audits_fewer_rows_than_it_holds(tmp_path):
+    random = np.random.default_rng(0)
+    drawn = random.random((40, 4)) < 0.5
+    save(tmp_path / "memberships.npy", random.random((4, 100)) < 0.5)
+    save(tmp_path / "signals" / "rmia_signals.npy", random.random((40, 4)))
+    with pytest.raises(InputError, match=r"audit\.data_size"):
+        import_ml_privacy_meter(tmp_path, 0)
+    save(tmp_path / "report" / "memberships.npy", drawn)
+    arrays = import_ml_privacy_meter(tmp_path, 0)
+    np.testing.assert_array_equal(arrays.target_member[0], drawn[:, 0])

@@ -13,8 +13,8 @@ from torch import nn
 from coalmine.attacks import attack_p, attack_r, base, calibrated_loss, lira, log_confidence, loss, midpoint, phi, rmia
 from coalmine.attacks.null_test import permuted_values
 from coalmine.attacks.query import query_logits
+from coalmine.audit.attack.metrics import membership_metrics
 from coalmine.audit.estimators.roc import auc, roc_curve
-from coalmine.audit.lira.metrics import membership_metrics
 from coalmine.foundation import InputError
 
 
@@ -59,8 +59,8 @@ def test_one_huge_score_is_any_other_largest_score():
     ordinary[np.argmax(scores)], huge[np.argmax(scores)] = 100.0, 1e30
     a, b = (membership_metrics([s], [members], 0.5) for s in (ordinary, huge))
     for key in ("auc", "auc_interval", "best_balanced_accuracy", "balanced_accuracy"):
-        assert a[key] == b[key]
-    assert a["tpr_at_fpr"][0] == b["tpr_at_fpr"][0]
+        assert getattr(a, key) == getattr(b, key)
+    assert a.at(0.01) == b.at(0.01)
 
 
 def test_the_variant_of_offline_is_named_in_every_result(signals):
@@ -154,11 +154,11 @@ def test_operating_points_say_which_threshold_their_counts_belong_to():
     random = np.random.default_rng(1)
     members = random.random(4000) < 0.5
     scores = random.normal(size=4000) + 2 * members
-    point = membership_metrics([scores], [members])["tpr_at_fpr"][0]
-    called = scores >= point["threshold"]
-    assert point["tp"] == (called & members).sum() and point["fp"] == (called & ~members).sum()
-    assert point["tp"] + point["fn"] == members.sum() and point["fp"] + point["tn"] == (~members).sum()
-    assert point["fp"] / (~members).sum() <= 0.01 < (point["fp"] + 1) / (~members).sum()
+    point = membership_metrics([scores], [members]).at(0.01)
+    called = scores >= point.threshold
+    assert point.tp == (called & members).sum() and point.fp == (called & ~members).sum()
+    assert point.tp + point.fn == members.sum() and point.fp + point.tn == (~members).sum()
+    assert point.fp / (~members).sum() <= 0.01 < (point.fp + 1) / (~members).sum()
 
 
 def test_only_non_members_is_a_clear_error():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coalmine.attacks import lira
-from coalmine.audit.lira.shadows import shadow_arrays
+from coalmine.audit.lira.shadows import Plan, shadow_arrays
 from coalmine.audit.recipe import engine_recipe
 from coalmine.audit.rows import universe
 from coalmine.audit.training.data import checked_data
@@ -25,7 +25,7 @@ def scores(folder: Path, **work: object) -> tuple[np.ndarray, dict[str, bytes]]:
         steps_per_epoch=3, epochs=2, learning_rate=0.5, public_size=30, clipping_norm=1.0, noise_multiplier=0.3
     )
     recipe = engine_recipe(rows, "mlp", settings)
-    arrays = shadow_arrays(rows, recipe, Work(folder, seed=1, chunk=2, **work), 6)  # type: ignore[arg-type]
+    arrays = shadow_arrays(rows, recipe, Work(folder, seed=1, chunk=2, **work), Plan(6))  # type: ignore[arg-type]
     assert arrays is not None
     result = lira(arrays.shadow_phi, arrays.keep, arrays.target_phi[0]).scores
     return result, {p.name: p.read_bytes() for p in sorted(folder.iterdir())}

@@ -16,6 +16,7 @@ NEEDED = {  # options that a command cannot do without, so that it reaches its c
     "canaries diagnose": ["canaries.safetensors", "--data", "digits"],
     "canaries evaluate": ["canaries.safetensors", "--data", "digits", "--runs", "2"],
     "canaries show": ["canaries.safetensors"],
+    "check": ["absent_trainer:train", "--epsilon", "1", "--delta", "1e-5"],
     "claim": ["--epsilon", "1", "--delta", "1e-5", "--ran", "poisson", "--divisor", "public"],
     "coins": ["--canaries", "canaries.safetensors", "--force"],
     "lira": [*RECIPE, "--shadows", "2", "-o", "out"],

@@ -18,7 +18,7 @@ from command_walk import NEEDED, path_options, run
 
 # Options with a path that is read and never written. Whoever adds one says so here.
 INPUTS = {
-    "audits", "arrays", "canaries", "checkpoint", "claim", "coins", "commitment", "data", "folder",
+    "about", "audits", "arrays", "canaries", "checkpoint", "claim", "coins", "commitment", "data", "folder",
     "reference_checkpoint", "run", "scores", "target", "target_members",
 }  # fmt: skip
 OUTPUTS = [(words, param) for words, param in path_options() if kind_of(param)]
@@ -34,10 +34,10 @@ def test_every_path_is_a_guarded_output_or_a_named_input():
 
 def test_every_command_that_writes_is_among_them():
     assert {words for words, _ in OUTPUTS} == {
-        "audit", "bound", "calibrate", "canaries craft", "canaries show", "claim", "coins", "compare", "demo", "lira",
-        "plan", "repeat", "report", "score", "train",
+        "attack", "audit", "bound", "calibrate", "canaries craft", "canaries show", "check", "claim", "coins",
+        "compare", "demo", "lira", "plan", "repeat", "report", "score", "train",
     }  # fmt: skip
-    assert len(OUTPUTS) == 18
+    assert len(OUTPUTS) == 25
 
 
 @pytest.fixture(scope="module")

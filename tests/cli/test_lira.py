@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 
 from coalmine.attacks import lira, phi
 from coalmine.audit import choices
+from coalmine.audit.attack import conclude as lira_report
 from coalmine.audit.cli import main
-from coalmine.audit.lira import conclude as lira_report
 from coalmine.audit.training.models import build_model
 from coalmine.audit.verdict.scores import load_scores
 from coalmine.canaries import CanarySet, draw_coins
@@ -78,7 +78,7 @@ def test_a_recipe_from_start_to_metrics_and_again_without_training(capsys, tmp_p
     metrics = record["attacks"]["lira_online"]["metrics"]
     assert metrics["members"] + metrics["non_members"] == 3 * 120
     assert metrics["auc_interval"][0] <= metrics["auc"] <= metrics["auc_interval"][1]
-    assert {p["false_positive_rate"] for p in metrics["tpr_at_fpr"]} == {0.01, 0.001}
+    assert {p["false_positive_rate"] for p in metrics["tpr_at_fpr"]} == {0.1, 0.01, 0.001}
     assert record["origin"]["settings"]["epochs"] == 3 and record["origin"]["seed"] == 0
     assert set(record["attacks"]) >= {"lira_online", "lira_offline", "base_online", "rmia_offline", "loss"}
     files = {p: p.stat().st_mtime_ns for p in (tmp_path / "run" / "shadows").iterdir()}
@@ -228,9 +228,12 @@ def test_members_given_by_rows_of_another_count(capsys, tmp_path):
     member = np.random.default_rng(0).random(1797) < 0.5
     np.save(tmp_path / "member.npy", member)
     torch.manual_seed(0)
-    torch.save(build_model("mlp", (1, 8, 8), 10, seed=0).state_dict(), tmp_path / "mine.pt")
+    model = build_model("mlp", (1, 8, 8), 10, seed=0)
+    torch.save(model.state_dict(), tmp_path / "mine.pt")
+    right = (model(torch.tensor(x)).argmax(1).numpy() == y)[member].mean()  # untrained, and said to be so
     command = (
-        "--target", tmp_path / "mine.pt", "--model", "mlp", "--target-members", tmp_path / "member.npy",
+        "--training-accuracy", right, "--target", tmp_path / "mine.pt", "--model", "mlp",
+        "--target-members", tmp_path / "member.npy",
         "--shadows", 2, "--steps-per-epoch", 2, "--epochs", 1, "--learning-rate", 0.1, "--output", tmp_path / "run",
     )  # fmt: skip
     code, _, err = run(capsys, *command)

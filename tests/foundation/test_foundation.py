@@ -21,6 +21,7 @@ from coalmine.foundation import (
     write_bytes,
     write_json,
 )
+from coalmine.foundation.tensor_file import pack, unpack
 
 PURPOSES = ["pool", "craft", "coins", "allocation/0", "allocation/1", "noise/0", "noise/1", "init", "order", "shadow/1"]
 
@@ -140,3 +141,14 @@ def test_a_path_that_cannot_be_written_is_told_before_work(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["plain"]
     with pytest.raises(InputError, match="cannot be written"):
         write_bytes(tmp_path / "plain" / "below", b"")
+
+
+def test_a_tensor_file_whose_first_byte_is_a_pickle_s_is_read(tmp_path):
+    """The header's length comes first; one of 32 lengths begins with the byte of a pickle."""
+    for padding in range(256):
+        content = pack({"x": np.zeros(2)}, {"note": "n" * padding})
+        (tmp_path / "set.safetensors").write_bytes(content)
+        assert unpack(tmp_path / "set.safetensors", "file")[1] == {"note": "n" * padding}
+    (tmp_path / "set.safetensors").write_bytes(b"\x80\x04\x95" + b"0" * 40)
+    with pytest.raises(InputError, match="pickle"):
+        unpack(tmp_path / "set.safetensors", "file")

@@ -169,14 +169,14 @@ class TestBatchCoupling:
             refuse_batch_coupling(nn.InstanceNorm2d(4, track_running_stats=True))
 
     def test_a_trained_batch_norm_may_be_scored_if_it_has_running_statistics(self):
-        refuse_batch_coupling(nn.BatchNorm2d(4), evaluation_only=True)
+        refuse_batch_coupling(nn.BatchNorm2d(4), may_couple=True)
         with pytest.raises(InputError, match="without running statistics"):
-            refuse_batch_coupling(nn.BatchNorm2d(4, track_running_stats=False), evaluation_only=True)
+            refuse_batch_coupling(nn.BatchNorm2d(4, track_running_stats=False), may_couple=True)
 
     def test_a_torchvision_model_with_batch_norm(self):
         with pytest.raises(InputError, match="layer 'bn1' is a BatchNorm2d"):
             build_model("torchvision:resnet18", CIFAR, 10, 0)
-        assert parameters(build_model("torchvision:resnet18", CIFAR, 10, 0, evaluation_only=True)) == 11_181_642
+        assert parameters(build_model("torchvision:resnet18", CIFAR, 10, 0, may_couple=True)) == 11_181_642
 
     def test_a_layer_that_no_list_knows_is_found_by_its_output(self, own):
         own("""

@@ -8,16 +8,16 @@ targets, never narrower than for independent examples, and speaks of a further t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
 from ..estimators.rates import clopper_pearson
 from ..estimators.roc import auc, auc_interval, best_balanced_accuracy, positive_predictive_value, roc_curve, tpr_at_fpr
+from .result import AtThreshold, Metrics, OperatingPoint
 
 CONFIDENCE = 0.95
-RATES = (0.01, 0.001)
+RATES = (0.1, 0.01, 0.001)
 PRIORS = (0.01, 0.1, 0.5)
 
 
@@ -26,7 +26,7 @@ def membership_metrics(
     members: list[np.ndarray],
     threshold: float | None = None,
     confidence: float = CONFIDENCE,
-) -> dict[str, Any]:
+) -> Metrics:
     """AUC, balanced accuracy, TPR at 1 % and 0.1 % FPR over the pooled scores of all targets.
 
     scores, members: one array a target. threshold: fixed without these labels (on a shadow model), for the balanced
@@ -38,25 +38,23 @@ def membership_metrics(
     several = len(scores) > 1
     area = curve.auc
     independent = auc_interval(area, curve.members, curve.non_members, confidence)
-    return {
-        "members": curve.members,
-        "non_members": curve.non_members,
-        "undefined": int(np.isnan(pooled).sum()),
-        "auc": area,
-        "auc_interval": jackknife(auc, scores, members, independent, confidence),
-        "balanced_accuracy": _at_threshold(scores, members, threshold, confidence),
-        "best_balanced_accuracy": best_balanced_accuracy(curve),
-        "best_balanced_accuracy_note": "threshold chosen on these labels: biased upwards, never to be held to a bound",
-        "tpr_at_fpr": [_operating_point(scores, members, rate, confidence) for rate in RATES],
-        "confidence": confidence,
-        "class": "C",
-        "interval_method": "jackknife over targets, given these shadow models" if several else "one target",
-    }
+    return Metrics(
+        members=curve.members,
+        non_members=curve.non_members,
+        undefined=int(np.isnan(pooled).sum()),
+        auc=area,
+        auc_interval=jackknife(auc, scores, members, independent, confidence),
+        balanced_accuracy=_at_threshold(scores, members, threshold, confidence),
+        best_balanced_accuracy=best_balanced_accuracy(curve),
+        tpr_at_fpr=tuple(_operating_point(scores, members, rate, confidence) for rate in RATES),
+        confidence=confidence,
+        interval_method="jackknife over targets, given these shadow models" if several else "one target",
+    )
 
 
 def _operating_point(
     scores: list[np.ndarray], members: list[np.ndarray], rate: float, confidence: float
-) -> dict[str, Any]:
+) -> OperatingPoint:
     point = tpr_at_fpr(np.concatenate(scores), np.concatenate(members), rate, confidence)
     interval = None
     if point.interval is not None:
@@ -67,23 +65,23 @@ def _operating_point(
     if point.true_positive_rate is not None:
         realised = point.fp / (point.fp + point.tn)
         precision = {str(p): positive_predictive_value(point.true_positive_rate, realised, p) for p in PRIORS}
-    return {
-        "false_positive_rate": rate,
-        "true_positive_rate": point.true_positive_rate,
-        "interval": interval,
-        "threshold": point.threshold,
-        "tp": point.tp,
-        "fp": point.fp,
-        "fn": point.fn,
-        "tn": point.tn,
-        "positive_predictive_value": precision,
-        "refused": point.refused,
-    }
+    return OperatingPoint(
+        false_positive_rate=rate,
+        true_positive_rate=point.true_positive_rate,
+        interval=interval,
+        threshold=point.threshold,
+        tp=point.tp,
+        fp=point.fp,
+        fn=point.fn,
+        tn=point.tn,
+        positive_predictive_value=precision,
+        refused=point.refused,
+    )
 
 
 def _at_threshold(
     scores: list[np.ndarray], members: list[np.ndarray], threshold: float | None, confidence: float
-) -> dict[str, Any] | None:
+) -> AtThreshold | None:
     """Balanced accuracy of "member iff score >= threshold", with its counts; None without a threshold."""
     if threshold is None:
         return None
@@ -102,16 +100,8 @@ def _at_threshold(
     each = 1 - (1 - confidence) / 2  # two rates from separate examples, each at half the error
     hits, clears = clopper_pearson(tp, tp + fn, each), clopper_pearson(tn, fp + tn, each)
     independent = ((float(hits[0]) + float(clears[0])) / 2, (float(hits[1]) + float(clears[1])) / 2)
-    return {
-        "value": value(pooled, flags),
-        "interval": jackknife(value, scores, members, independent, confidence),
-        "threshold": threshold,
-        "threshold_from": "a shadow model treated as the target",
-        "tp": tp,
-        "fp": fp,
-        "fn": fn,
-        "tn": tn,
-    }
+    interval = jackknife(value, scores, members, independent, confidence)
+    return AtThreshold(value(pooled, flags), interval, threshold, tp, fp, fn, tn)
 
 
 def jackknife(
@@ -120,7 +110,7 @@ def jackknife(
     members: list[np.ndarray],
     independent: tuple[float, float],
     confidence: float = CONFIDENCE,
-) -> list[float]:
+) -> tuple[float, float]:
     """Interval of a statistic of pooled scores: value ± Student t times the leave-one-target-out standard error.
 
     Never narrower than `independent`, the interval that would hold if all examples of all targets were independent;
@@ -128,7 +118,7 @@ def jackknife(
     """
     count = len(scores)
     if count == 1:
-        return [float(end) for end in independent]
+        return float(independent[0]), float(independent[1])
     whole = statistic(np.concatenate(scores), np.concatenate(members))
     without = np.array(
         [
@@ -141,7 +131,7 @@ def jackknife(
     )
     error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
     half = float(student.ppf(0.5 + confidence / 2, count - 1) * error)
-    return [max(0.0, min(whole - half, float(independent[0]))), min(1.0, max(whole + half, float(independent[1])))]
+    return max(0.0, min(whole - half, float(independent[0]))), min(1.0, max(whole + half, float(independent[1])))
 
 
 def true_positive_rate_at(scores: np.ndarray, members: np.ndarray, false_positive_rate: float) -> float:

@@ -22,6 +22,7 @@ NOTES = {
     "epsilon": "One-sided lower bounds; those of zero lie on the floor of the figure.",
 }
 MOST_ROWS = 400
+DRAWN = ("kind", "family", "quantity", "axis", "at", "value", "lower", "upper", "class", "n", "run", "label")
 
 
 def write_comparison_page(
@@ -38,6 +39,9 @@ def write_comparison_page(
     drawn_csv = output.with_suffix(".csv")
     check_output_file(output)
     check_output_file(drawn_csv)
+    if drawn_csv.exists() and not drawn_csv.read_bytes().startswith(b",".join(name.encode() for name in DRAWN[:4])):
+        raise InputError(f"{str(drawn_csv)!r}, which is written beside the page, exists and is something else: "
+                         "name another page")  # fmt: skip
     if folder is not None:
         check_output_folder(folder, "figures")
     drawn = list(_drawn(found))
@@ -65,7 +69,7 @@ def drawn_table(found: Sequence[Family], drawn: Sequence[tuple[Family, str, Line
     """Every curve and every point of the figures as csv, in one table: kind says which."""
     text = io.StringIO()
     to = csv.writer(text, lineterminator="\n")
-    to.writerow(["kind", "family", "quantity", "axis", "at", "value", "lower", "upper", "class", "n", "run", "label"])
+    to.writerow(DRAWN)
     for family, quantity, curve in drawn:
         if curve is not None:
             for at, closed, low, high in zip(curve.values, curve.closed_form, curve.lower, curve.upper, strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from ...foundation import InputError
+from ...foundation import InputError, sha256_of_file
 from ...foundation.named_code import refuse_untrusted_code
 from ..feeding import Feeding
 from ..training.checkpoint import open_model, sha256_of_checkpoint
@@ -94,3 +94,10 @@ def check_run(run: RunRecord, folder: Path, canaries_sha256: str | None) -> None
             f"the run in {str(folder)!r} was trained with other canaries ({str(trained)[:12]}…) than --canaries "
             f"({canaries_sha256[:12]}…): give the set that it was trained with"
         )
+    if run.checkpoint_sha256 is not None and (folder / "checkpoint.safetensors").is_file():
+        found = sha256_of_file(folder / "checkpoint.safetensors")
+        if found != run.checkpoint_sha256:
+            raise InputError(
+                f"the checkpoint in {str(folder)!r} has SHA-256 {found}, the run made {run.checkpoint_sha256}: it is "
+                "of another run, or was changed"
+            )

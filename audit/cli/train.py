@@ -54,6 +54,13 @@ def train(
     ] = None,
     momentum: Annotated[float, typer.Option(help="Momentum of SGD.")] = 0.0,
     augmentation: Annotated[str, typer.Option(help="none or flip_shift (images).")] = "none",
+    public_size: Annotated[
+        float | None,
+        typer.Option(
+            help="The constant that stands for the number of records in the divisor, whoever is among them. Left out: "
+            "the rows that are there and half the canaries, which is public only if you toss no rows of your own."
+        ),
+    ] = None,
     seed: Seed = None,
     device: Device = "cpu",
     json_output: Json = False,
@@ -89,7 +96,8 @@ def train(
     rows = training_rows(source, canary_set, drawn)
     settings = TrainingSettings(
         learning_rate=learning_rate,
-        public_size=rows.expected_size,
+        public_size=rows.expected_size if public_size is None else public_size,
+        public_size_fixed=public_size is not None,
         clipping_norm=clipping_norm,
         momentum=momentum,
         augmentation=augmentation,

@@ -156,7 +156,7 @@ def _beside(found: Mapping[str, Any], theory: Allowed) -> dict[str, Any]:
     if found["quantity"] == "attack_accuracy":
         bound, nothing = theory.accuracy, 0.5
     elif found["quantity"] == "epsilon":
-        bound, nothing = theory.epsilon, 0.0
+        bound = theory.epsilon
     if bound is None:
         return {"bound_closed_form": None, "bound_lower": None, "bound_upper": None, "share": None}
     room = bound[2] - nothing

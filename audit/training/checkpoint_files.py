@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ...foundation import InputError
+from ...foundation.tensor_file import content_sha256
 
 _HOLDERS = ("state_dict", "model", "model_state_dict", "net", "module_state_dict")
 _PLAIN = ("collections.OrderedDict", "torch.FloatStorage", "torch.LongStorage")  # what every state dict asks for
@@ -93,15 +94,25 @@ def _archive_kind(path: Path) -> str:
 
 
 def _read_safetensors(path: str | Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
     try:
-        return load_file(path)
+        tensors = load_file(path)
+        with safe_open(path, framework="np") as file:
+            stored = (file.metadata() or {}).get("tensors_sha256")
     except (SafetensorError, ValueError, KeyError, OSError) as error:
         raise InputError(
             f"checkpoint {str(path)!r} is not a whole safetensors file ({error}): copy or save it again"
         ) from None
+    if stored is not None:  # ours: a flipped bit is a model that nobody trained
+        found = content_sha256({name: tensor.numpy() for name, tensor in tensors.items()})
+        if found != stored:
+            raise InputError(
+                f"checkpoint {str(path)!r} was changed since it was written: its tensors have SHA-256 {found}, the "
+                f"file says {stored}; copy it again, or train again"
+            )
+    return tensors
 
 
 def _read_torch(path: str | Path) -> Any:

@@ -17,7 +17,6 @@ to whoever tries them all, as does every trace of a seeded run: it is for reprod
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -35,7 +34,7 @@ from ...canaries import CanarySet, Coins
 from ...canaries.coins import commit
 from ...canaries.injection import remaining_rows
 from ...foundation import InputError, fresh_seed, in_use, remove_leftovers, sha256_of_bytes, write_bytes, write_json
-from ...foundation.tensor_file import pack, unpack
+from ...foundation.tensor_file import content_sha256, pack, unpack
 from .data import Data
 from .engine import BuildModel, Stack, fitting_threads, initial_stack, train_epochs
 from .run_record import ModelRecord, RunRecord, load_run
@@ -215,7 +214,8 @@ def _record(
         mechanism=settings.mechanism(),
         clipping_norm=settings.clipping_norm,
         divisor=settings.divisor,
-        divisor_is_public=True,
+        # of the rows that were given and no canaries, the number depends on who is among them
+        divisor_is_public=canaries is not None or settings.public_size_fixed,
         epochs_done=0,
         finished=False,
         settings=settings.record(),
@@ -316,5 +316,4 @@ def _weights(stack: Stack) -> bytes:
     """The state dict of the one model in the stack, as safetensors. Tied weights are written once a name."""
     state = stack.modules()[0].state_dict()
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in state.items()}
-    fingerprint = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values())).hexdigest()
-    return pack(arrays, {"content_sha256": fingerprint, "coalmine_version": __version__})
+    return pack(arrays, {"tensors_sha256": content_sha256(arrays), "coalmine_version": __version__})

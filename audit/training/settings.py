@@ -20,7 +20,8 @@ class TrainingSettings:
     divided by clipping_norm. public_size is the number that stands for the data-set size in the divisor
     public_size / steps_per_epoch (public_size for full batch): a constant that does not depend on who is in the
     training set, since dividing by a realised size tells who is. sampling_rate is for poisson alone: a rate other
-    than 1/steps_per_epoch, by which public_size is then multiplied for the divisor. Errors: InputError.
+    than 1/steps_per_epoch, by which public_size is then multiplied for the divisor. public_size_fixed: it was named
+    beforehand, not counted from the rows. Errors: InputError.
     """
 
     steps_per_epoch: int
@@ -33,6 +34,7 @@ class TrainingSettings:
     momentum: float = 0.0
     augmentation: str = "none"
     sampling_rate: float | None = None
+    public_size_fixed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("steps_per_epoch", "epochs"):
@@ -99,6 +101,7 @@ class TrainingSettings:
 
     def record(self) -> dict[str, Any]:
         told = asdict(self)
-        if self.sampling_rate is None:
-            del told["sampling_rate"]
+        for name in ("sampling_rate", "public_size_fixed"):  # records of older versions do not hold them
+            if not told[name]:
+                del told[name]
         return told

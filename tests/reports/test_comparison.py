@@ -105,6 +105,9 @@ def test_a_table_is_known_by_its_content_and_never_overwritten(tmp_path, capsys)
     assert code == 0 and (tmp_path / "page.csv").is_file()
     code, _, err = call(capsys, "report", tmp_path / "t.csv", "-o", tmp_path / "t.html")
     assert code == 2 and "t.csv" in err
+    (tmp_path / "mine.csv").write_text("my,own\n1,2\n", "utf-8")
+    code, _, err = call(capsys, "report", tmp_path / "t.csv", "-o", tmp_path / "mine.html")
+    assert code == 2 and "mine.csv" in err and not (tmp_path / "mine.html").exists()
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", "utf-8")
     assert call(capsys, "report", tmp_path / "other.csv", "-o", tmp_path / "o.html")[0] == 2
 

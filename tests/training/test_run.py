@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from coalmine.audit.training.checkpoint_files import read_weights
 from coalmine.audit.training.data import load_data
 from coalmine.audit.training.models import build_model
 from coalmine.audit.training.run import train_run, training_rows
@@ -24,7 +25,7 @@ COINS = draw_coins(CANARIES, seed=2)
 def settings(**changes) -> TrainingSettings:
     size = training_rows(DATA, CANARIES, COINS).expected_size
     told = {"steps_per_epoch": 4, "epochs": 3, "learning_rate": 0.5, "noise_multiplier": 1.0, "clipping_norm": 1.0}
-    return TrainingSettings(public_size=size, **(told | changes))
+    return TrainingSettings(**({"public_size": size} | told | changes))
 
 
 def train(output, told=None, on_epoch=None, seed=5, canaries=CANARIES, coins=COINS):
@@ -155,3 +156,22 @@ def test_what_does_not_belong_together_is_refused(tmp_path):
     with pytest.raises(InputError, match="shape"):
         train(tmp_path, canaries=wrong, coins=draw_coins(wrong, seed=1))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_divisor_that_is_counted_from_the_rows_is_not_called_public(tmp_path):
+    """Without canaries the rows may be the user's own coins: their number tells who is in, unless it was named."""
+    plain = settings(public_size=float(len(DATA.y)))
+    assert train(tmp_path / "a", plain, canaries=None, coins=None).divisor_is_public is False
+    fixed = settings(public_size=1500.0, public_size_fixed=True)
+    assert train(tmp_path / "b", fixed, canaries=None, coins=None).divisor_is_public is True
+    assert train(tmp_path / "c").divisor_is_public is True
+
+
+def test_a_checkpoint_with_flipped_bits_is_refused(tmp_path):
+    train(tmp_path)
+    path = tmp_path / "checkpoint.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 0x40
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="was changed since it was written"):
+        read_weights(path)

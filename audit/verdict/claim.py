@@ -103,8 +103,8 @@ def check_claim_against_run(claim: Claim, run: RunRecord) -> list[str]:
         return []
     if run.divisor_is_public is False or run.divisor in ("realised", "realized"):
         raise InputError(
-            "the run divided its gradient sums by a number that depends on who is a member (the realised batch size, or "
-            "the number of rows that were there): no "
+            "the run divided its gradient sums by a number that depends on who is a member (the realised batch size, "
+            "or the number of rows that were there): no "
             f"{claimed.get('name')} claim holds for it; divide by a public constant and train again"
         )
     names = [canonical_name(str(r.get("name"))) for r in (claimed, ran)]

@@ -6,6 +6,7 @@ from ..audit.verdict.estimate import Estimate
 from ..audit.verdict.result import AuditResult
 from .rounding import UP, at_least, at_most, number, p_value, percent, plain
 from .summary import canaries_in_words, guessed, informative
+from .words import commitment
 
 
 def audit_lines(result: AuditResult) -> list[str]:
@@ -18,7 +19,7 @@ def audit_lines(result: AuditResult) -> list[str]:
         f"non-members), {counts.undefined} undefined, {counts.ties} tied; rule {result.guess_rule.name}",
     ]
     if result.fair_coins:
-        lines.append(f"commitment: {result.provenance.commitment}")
+        lines.append(f"commitment: {commitment(result)}")
     lines += [_estimate_line(result, estimate) for estimate in result.estimates]
     for point in result.roc.operating_points if result.roc is not None else ():
         at = f"TPR at FPR {point.false_positive_rate:g}"

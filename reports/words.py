@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from ..audit.verdict.allowed import Allowed
+from ..audit.verdict.provenance import CHECKED
 from ..audit.verdict.result import AuditResult
 from ..foundation.fields import clean
 from .rounding import number
@@ -102,10 +103,17 @@ def verdict(audit: AuditResult) -> str:
     return audit.verdict if audit.verdict != "no_power" or audit.judged else "not_judged"
 
 
+def commitment(audit: AuditResult) -> str:
+    """Whether the coins were held against a commitment; where not, whose word their age rests on."""
+    if audit.provenance.commitment == CHECKED:
+        return CHECKED
+    return "none: that the coins are older than the training rests on the auditor's word"
+
+
 def provenance(audit: AuditResult) -> dict[str, str]:
     """Which links of the chain from the set to the audit were checked, and the hashes of what was read."""
     chain = audit.provenance
-    told = {"commitment": chain.commitment}
+    told = {"commitment": commitment(audit)}
     told |= {link.between: "checked" if link.checked else f"not checked: {link.why}" for link in chain.links}
     hashes = {
         "canary set": chain.canaries_sha256,

@@ -61,4 +61,5 @@ def read_evidence(
         )
     else:
         about = replace(about, views=read.views)
-    return Evidence(scores, members, membership, run, about, provenance, label)
+    said = None if coins is None else coins.remark()
+    return Evidence(scores, members, membership, run, about, provenance, label, () if said is None else (said,))

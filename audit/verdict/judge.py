@@ -58,6 +58,7 @@ class Evidence:
     threat_model: ThreatModel = field(default_factory=ThreatModel)
     provenance: Provenance = field(default_factory=Provenance)
     label: str = ""
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.membership not in MEMBERSHIPS:
@@ -90,7 +91,8 @@ def judge(evidence: Evidence, claim: Claim | None, settings: AuditSettings) -> A
     _check_rule(settings, scores.size)
     if claim is not None:
         _check_insertion(claim, evidence)
-    remarks = [] if claim is None or evidence.run is None else check_claim_against_run(claim, evidence.run)
+    remarks = list(evidence.remarks)
+    remarks += [] if claim is None or evidence.run is None else check_claim_against_run(claim, evidence.run)
     scores = -scores if settings.sign == "flip" else scores
     if settings.sign == "check":
         check_sign(scores, members)

@@ -14,21 +14,16 @@ if TYPE_CHECKING:
     from .canary_set import CanarySet
     from .coins import Coins, commit, draw_coins, verify_commitment
     from .crafting import METHODS, craft
-    from .gradient import GradientCanaries, gradient_canaries
     from .injection import inject, remaining_rows
-    from .stored import load_canaries
 
 __all__ = [
     "METHODS",
     "CanarySet",
     "Coins",
-    "GradientCanaries",
     "commit",
     "craft",
     "draw_coins",
-    "gradient_canaries",
     "inject",
-    "load_canaries",
     "remaining_rows",
     "verify_commitment",
 ]
@@ -36,13 +31,10 @@ _HOMES = {
     "METHODS": "crafting",
     "CanarySet": "canary_set",
     "Coins": "coins",
-    "GradientCanaries": "gradient",
     "commit": "coins",
     "craft": "crafting",
     "draw_coins": "coins",
-    "gradient_canaries": "gradient",
     "inject": "injection",
-    "load_canaries": "stored",
     "remaining_rows": "injection",
     "verify_commitment": "coins",
 }

@@ -167,9 +167,9 @@ def _run_record(
         mechanism |= {key: value for key, value in claimed.items() if key not in ("name", "epsilon", "delta")}
     digest = None
     if canaries is not None:
-        from ...canaries.stored import load_canaries
+        from ...canaries import CanarySet
 
-        digest = load_canaries(canaries).sha256
+        digest = CanarySet.load(canaries).sha256
     return RunRecord(
         mechanism,
         clipping_norm,

@@ -33,12 +33,11 @@ def coins(
 
     Example: coalmine coins --canaries canaries.safetensors --output coins.json --commitment commitment.json
     """
-    from ...canaries import draw_coins
+    from ...canaries import CanarySet, draw_coins
     from ...canaries.coins import save_commitment
-    from ...canaries.stored import load_canaries
     from ...foundation import remove_leftovers
 
-    frozen = load_canaries(canaries)
+    frozen = CanarySet.load(canaries)
     drawn = draw_coins(frozen, seed)
     remove_leftovers(out)
     drawn.save(out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...foundation import InputError
@@ -53,6 +53,7 @@ class Allowed:
     membership: str
     accuracy: Bounds | None
     epsilon: Bounds | None
+    remarks: tuple[str, ...] = field(default=(), compare=False)  # on widths that were not met; not in the file
 
     @property
     def mechanism(self) -> Mechanism | None:
@@ -97,17 +98,20 @@ def allowed_by(claim: Claim, membership: str, delta: float) -> Allowed:
 
     mechanism, pair = claim.mechanism, epsilon_delta_of(claim.mechanism)
     accuracy = mechanism.accuracy()
+    missed = [("accuracy", accuracy.remark)]
     if pair is not None:
         epsilon = Bounds(None, pair[0], pair[0], pair[1])
     else:
         interval = mechanism.epsilon(delta)
         epsilon = Bounds(None, _finite(interval.lower), _finite(interval.upper), delta)
+        missed.append(("epsilon", interval.remark))
     return Allowed(
         record=claim.record,
         adjacency=claim.adjacency,
         membership=membership,
         accuracy=Bounds(float(mechanism.accuracy_bound()), float(accuracy.lower), float(accuracy.upper)),
         epsilon=epsilon,
+        remarks=tuple(f"the claim's bound on {what}: {why}" for what, why in missed if why),
     )
 
 

@@ -99,6 +99,8 @@ def judge(evidence: Evidence, claim: Claim | None, settings: AuditSettings) -> A
     if membership == "coins" and (remark := member_count_remark(members)):
         remarks.append(remark)
     remarks += [] if evidence.run is None else _nothing_learned(evidence.run)
+    allowed = None if claim is None else allowed_by(claim, membership, settings.delta)
+    remarks += [] if allowed is None else allowed.remarks
 
     counts = settings.guess_rule.tally(scores, members, settings.alpha)
     accuracy = settings.guess_rule.all_guessed(scores, members)
@@ -147,7 +149,7 @@ def judge(evidence: Evidence, claim: Claim | None, settings: AuditSettings) -> A
         alpha=settings.alpha,
         label=evidence.label,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        claim=None if claim is None else allowed_by(claim, membership, settings.delta),
+        claim=allowed,
         run=evidence.run,
         provenance=evidence.provenance,
         threat_model=evidence.threat_model,

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coalmine.canaries import CanarySet, craft, load_canaries
+from coalmine.canaries import CanarySet, craft
 from coalmine.foundation import InputError
 from coalmine.foundation.tensor_file import pack
 
@@ -167,7 +167,7 @@ def test_no_damaged_file_is_read_as_something_else(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("fuzz") / "c"
     path.write_bytes(content)
     try:
-        again = load_canaries(path)
+        again = CanarySet.load(path)
     except InputError as error:
         assert "\n" not in str(error)
     else:  # the change fell into free text (method, fingerprint, padding): the tensors are intact

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from coalmine.audit.cli import main
-from coalmine.canaries import CanarySet, Coins, craft, gradient_canaries, verify_commitment
+from coalmine.canaries import CanarySet, Coins, craft, verify_commitment
 
 
 @pytest.fixture
@@ -56,12 +56,6 @@ def test_a_seed_reproduces_and_says_what_it_is_for(here, capsys):
     assert "for reproduction, not for privacy" in err
     run(capsys, "--canaries", "c.safetensors", "--seed", "5", "--force")
     assert (here / "coins.json").read_bytes() == before
-
-
-def test_gradient_canaries_have_coins_too(here, capsys):
-    gradient_canaries(100, 10, 0).save("g.safetensors")
-    assert run(capsys, "--canaries", "g.safetensors")[0] == 0
-    assert len(Coins.load("coins.json")) == 10
 
 
 def test_secret_and_public_file_must_differ(here, capsys):

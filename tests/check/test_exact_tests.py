@@ -1,5 +1,7 @@
 """The p-values behind the findings, against independent computations and by simulation."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,6 +18,7 @@ from coalmine.audit.white_box.exact_tests import (
     shifted_t,
     variance_ratio,
 )
+from coalmine.audit.white_box.sampler import log_even
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,10 @@ def test_monte_carlo_p_values_are_valid_and_find_what_is_there():
 def test_holm():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("records, steps", [(4, 2), (5, 3), (7, 3), (6, 4)])
+def test_the_probability_of_even_batches_is_that_of_counting(records, steps):
+    sizes = [np.bincount(each, minlength=steps) for each in itertools.product(range(steps), repeat=records)]
+    even = sum(int(of.max() - of.min() <= 1) for of in sizes)
+    assert np.exp(log_even(records, steps)) == pytest.approx(even / steps**records)

@@ -103,6 +103,12 @@ def train(
         augmentation=augmentation,
         **told,
     )
+    if canary_set is None and public_size is None and settings.noise_multiplier > 0:
+        remark(
+            "warning: the divisor is counted from the rows that are there, which tells who is among them if you tossed "
+            "rows of your own: no DP claim will be accepted for this run. Name a constant with --public-size.",
+            quiet,
+        )
     if drawn is not None and drawn.remark():
         remark(f"warning: {drawn.remark()} run.json names no commitment.", quiet)
     differences = recipe_differences(canary_set, settings, model) if canary_set is not None else []

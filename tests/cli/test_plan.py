@@ -145,7 +145,19 @@ def test_the_claim_is_what_train_audit_and_power_take(capsys, tmp_path, mechanis
     claim, folder = tmp_path / "claim.json", tmp_path / "run"
     arguments = ("--records", "1437", "--epochs", "8", "--epsilon", "4", "--mechanism", mechanism, "--quiet")
     assert run(capsys, "plan", *arguments, "--output", str(claim))[0] == 0
-    recipe = ("--clipping-norm", "1", "--learning-rate", "1", "--seed", "0", "--quiet", "--output", str(folder))
+    recipe = (
+        "--public-size",
+        "1437",
+        "--clipping-norm",
+        "1",
+        "--learning-rate",
+        "1",
+        "--seed",
+        "0",
+        "--quiet",
+        "--output",
+        str(folder),
+    )
     assert run(capsys, "train", "--claim", str(claim), *recipe)[0] == 0
     told, ran = json.loads(claim.read_text())["mechanism"], json.loads((folder / "run.json").read_text())["mechanism"]
     assert ran == told and told["name"] == ("random_allocation" if mechanism == "random_allocation" else "poisson")

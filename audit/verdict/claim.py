@@ -105,7 +105,8 @@ def check_claim_against_run(claim: Claim, run: RunRecord) -> list[str]:
         raise InputError(
             "the run divided its gradient sums by a number that depends on who is a member (the realised batch size, "
             "or the number of rows that were there): no "
-            f"{claimed.get('name')} claim holds for it; divide by a public constant (coalmine train --public-size) and train again"
+            f"{claimed.get('name')} claim holds for it; divide by a public constant (coalmine train "
+            "--public-size) and train again"
         )
     names = [canonical_name(str(r.get("name"))) for r in (claimed, ran)]
     if names == ["random_allocation", "fixed_bins"]:

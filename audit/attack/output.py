@@ -107,7 +107,7 @@ def summary(result: AttackResult) -> str:
         )
     sample = result.metrics
     lines.append(
-        f"{sample.members} members, {sample.non_members} non-members; intervals {sample.confidence:.0%}: "
+        f"{sample.members} members, {sample.non_members} non-members; intervals {sample.confidence:.0%}, class C: "
         f"{sample.interval_method}"
     )
     lines.append(f"{'attack':18}{'AUC':26}{'balanced accuracy':26}{'TPR at 1% FPR':26}{'TPR at 0.1% FPR':26}undefined")

@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from ..audit.attack.output import curves_csv
 from ..audit.attack.result import AttackResult
 from ..foundation import check_output_file, check_output_folder, read_json, write_bytes, write_text
 from . import attack_words, drawing, rounding, words
 from .figure_attack_roc import describe_attack_roc, draw_attack_roc
 from .page import Drawing
+from .templating import render_template
 
 MOST_LISTED = 20
 
@@ -69,25 +67,19 @@ def drawings(result: AttackResult) -> list[Drawing]:
 
 def render_attack(result: AttackResult) -> str:
     """The HTML of the page, the same to the byte for the same result."""
-    environment = Environment(
-        loader=PackageLoader(__package__ or "coalmine.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters = {
         "number": rounding.number,
         "interval": rounding.interval,
         "percent": rounding.percent,
         "code": words.code,
         "count": lambda value: f"{round(value):,}",
     }
-    return environment.get_template("attack.html").render(
+    return render_template(
+        "attack.html",
+        filters,
         result=result,
         told=attack_words.told(result),
         name=attack_words.attack_name,
-        style=Markup(environment.get_template("report.css").render(series=drawing.SERIES)),
         drawings=drawings(result),
         facts=words.facts,
         at_risk=result.at_risk[:MOST_LISTED],

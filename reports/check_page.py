@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -17,6 +16,7 @@ from ..audit.white_box.text import VERDICTS
 from ..foundation import check_output_file, check_output_folder, read_json, write_bytes, write_text
 from . import drawing, rounding
 from .figure_check import draw_accuracy, draw_batches, draw_curve, draw_noise
+from .templating import render_template
 from .words import mechanism
 
 FIGURES: tuple[tuple[str, str, Callable[[CheckResult], Figure | None], str], ...] = (
@@ -89,15 +89,10 @@ def render(result: CheckResult, drawn: list[tuple[str, str, Figure, str]]) -> st
         Shown(name, title, note, Markup(drawing.as_inline_svg(figure, f"check-{name}", title, note)))
         for name, title, figure, note in drawn
     ]
-    environment = Environment(
-        loader=PackageLoader(__package__ or "coalmine.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"p_value": rounding.p_value, "number": rounding.number}
-    return environment.get_template("check.html").render(
+    filters = {"p_value": rounding.p_value, "number": rounding.number}
+    return render_template(
+        "check.html",
+        filters,
         result=result,
         verdict=VERDICTS[result.verdict],
         findings=sorted(result.findings, key=lambda f: -STATUSES.index(f.status) if f.status != "not_tested" else 1),
@@ -107,5 +102,4 @@ def render(result: CheckResult, drawn: list[tuple[str, str, Figure, str]]) -> st
         supported=None
         if not result.supported or not result.supported.get("mechanism")
         else mechanism(result.supported["mechanism"]),
-        style=Markup(environment.get_template("report.css").render(series=drawing.SERIES)),
     )

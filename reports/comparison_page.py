@@ -7,13 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..foundation import InputError, check_output_file, check_output_folder, write_bytes, write_text
 from . import drawing, rounding, words
 from .comparison import MOST_FAMILIES, Family, Line, Point, families, line
 from .figure_comparison import AXIS_LABELS, describe_comparison, draw_comparison
+from .templating import render_template
 
 TITLES = {"attack_accuracy": "Attack accuracy against its upper bound", "epsilon": "ε proved against ε allowed"}
 NOTES = {
@@ -92,14 +92,7 @@ def _page(
     csv_name: str,
     title: str,
 ) -> str:
-    environment = Environment(
-        loader=PackageLoader(__package__ or "coalmine.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters = {
         "number": rounding.number,
         "percent": rounding.percent,
         "percent_at_most": lambda value: rounding.percent(value, rounding.UP),
@@ -109,7 +102,9 @@ def _page(
         "p_value": rounding.p_value,
     }
     rows = _rows(points, found[0].axis)
-    return environment.get_template("comparison.html").render(
+    return render_template(
+        "comparison.html",
+        filters,
         title=title,
         figures=[_shown(place, *one) for place, one in enumerate(drawn)],
         rows=rows[:MOST_ROWS],
@@ -120,7 +115,6 @@ def _page(
         csv=csv_name,
         classes={name: words.CLASS_WORDS[name] for name in words.CLASS_WORDS if name in {p.validity for p in points}},
         many_runs=any(p.run is not None for p in points),
-        style=Markup(environment.get_template("report.css").render(series=drawing.SERIES)),
     )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -25,6 +24,7 @@ from .figure_trade_off import describe_trade_off, draw_trade_off
 from .markdown import model_card
 from .read import Source, read_audits
 from .summary import Summary, canaries_in_words, epsilon_bound, informative, p_value_class, several, summarise
+from .templating import render_template
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,7 @@ def _page(audits: Sequence[AuditResult]) -> tuple[str, list[Drawing]]:
         for place, audit in enumerate(audits)
     )
     top = tuple(_headline_drawings(audits))
-    environment = Environment(
-        loader=PackageLoader(__package__ or "coalmine.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters = {
         "number": rounding.number,
         "at_least": rounding.at_least,
         "at_most": rounding.at_most,
@@ -114,10 +107,11 @@ def _page(audits: Sequence[AuditResult]) -> tuple[str, list[Drawing]]:
         "spaced": words.spaced,
         "code": words.code,
     }
-    page = environment.get_template("report.html").render(
+    page = render_template(
+        "report.html",
+        filters,
         sections=sections,
         headlines=top,
-        style=Markup(environment.get_template("report.css").render(series=drawing.SERIES)),
         classes=words.CLASS_WORDS,
         classes_in_short=words.CLASS_IN_SHORT,
         used=_classes_used(audits),

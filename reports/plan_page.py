@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -20,6 +19,7 @@ from ..audit.planning.utility_plan import UtilityPlan, is_plan
 from ..foundation import InputError, check_output_file, check_output_folder, read_json, write_bytes, write_text
 from . import drawing, plan_words, rounding
 from .figure_plan import describe_arms, describe_graph, draw_arms, draw_graph
+from .templating import render_template
 
 SHOWN = 12  # rows of the table of the best
 
@@ -84,26 +84,20 @@ def plan_drawings(plan: UtilityPlan) -> tuple[PlanDrawing, ...]:
 
 def render_plan(plan: UtilityPlan, command: str) -> str:
     """The HTML of the page, the same to the byte for the same plan."""
-    environment = Environment(
-        loader=PackageLoader(__package__ or "coalmine.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters = {
         "number": rounding.number,
         "at_most": rounding.at_most,
         "accuracy": plan_words.accuracy_words,
         "points": plan_words.points_words,
         "sentence": lambda text: text[:1].upper() + text[1:],
     }
-    return environment.get_template("plan.html").render(
+    return render_template(
+        "plan.html",
+        filters,
         plan=plan,
         command=command,
         claim=json.dumps(plan.claim(), indent=2),
         best=plan.points[:SHOWN],
         drawings=plan_drawings(plan),
         words=plan_words,
-        style=Markup(environment.get_template("report.css").render(series=drawing.SERIES)),
     )

@@ -65,8 +65,9 @@ def repeat(
 ) -> None:
     """Train R models with fresh coins, and judge the claim by all of them together.
 
-    All canaries in every run: each run is an audit of its own and their p-values are combined. With --one-canary: one
-    canary a run, so that errors are independent and Clopper-Pearson applies.
+    All canaries in every run: the accuracy of the runs is tested against the claim's bound, whatever canaries of
+    one run do to each other. With --one-canary: one canary a run, so that errors are independent and Clopper-Pearson
+    applies.
     """
     from ..verdict.settings import AuditSettings
 

@@ -5,7 +5,7 @@ canaries in every run the test is of the runs' accuracies: each run's expected a
 are independent, so that a bet fixed beforehand (estimators/run_bets.py) gives a p-value that holds in finite samples
 whatever the canaries inside a run do to each other: class "runs". The over-dispersion test says whether canaries of one
 run err independently: where it rejects, class C statements about single runs of this configuration are not to be
-trusted.
+trusted. Where the runs are too few for that test, the claimed curve is used as well (`planned_bet`).
 """
 
 from __future__ import annotations
@@ -182,10 +182,12 @@ def _accuracy_over_runs(correct: np.ndarray, canaries: int, settings: AuditSetti
 
 
 def _runs_estimate(test: RunsFinding, runs: int) -> Estimate:
-    against = "bound on expected accuracy" if test.validity == "runs" else "trade-off curve, of too few runs for less"
+    by_accuracy = test.validity == "runs"
+    against = "bound on expected accuracy" if by_accuracy else "trade-off curve, the runs being too few for less"
+    together = "nothing of the canaries inside a run" if by_accuracy else "the claimed curve for what they do in it"
     note = (
         f"{runs} independent runs against the claim's {against}, by a bet fixed beforehand; needs independent runs "
-        "and nothing of the canaries inside a run"
+        f"and {together}"
     )
     return Estimate("claim_p_value_over_runs", "p_value", test.p_value, validity=test.validity, note=note)
 
